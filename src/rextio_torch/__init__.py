@@ -1,0 +1,8 @@
+"""Typed PyTorch inference functions as native code: a plugin for Rextio.
+
+Importing this package imports neither torch nor Rextio.
+"""
+
+from rextio_torch.versions import __version__
+
+__all__ = ["__version__"]
