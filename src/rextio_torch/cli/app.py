@@ -1,0 +1,235 @@
+"""The commands: arguments in, text or JSON out, an exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rextio_torch import versions
+from rextio_torch.cli import cache as cache_module
+from rextio_torch.cli import doctor as doctor_module
+from rextio_torch.cli.environment import Environment
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.files import human_size
+from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root
+from rextio_torch.cli.project import REXTIO_FILE, initialise
+
+_MARKS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+_PATH = click.Path(path_type=Path, file_okay=False)
+
+
+def _say(text: str) -> None:
+    """Print a line of plain text whole: paths and commands are there to be copied."""
+    click.echo(text)
+
+
+def _print_json(data: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(data, indent=2))
+
+
+def _fail(error: CliError, as_json: bool = False) -> NoReturn:
+    if as_json:
+        _print_json({"ok": False, "error": error.to_dict()})
+    else:
+        for line in error.lines():
+            click.echo(line, err=True)
+    raise SystemExit(1)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(versions.__version__, prog_name="rextio-torch")
+def cli() -> None:
+    """Turn typed PyTorch inference functions into native code, as a Rextio plugin."""
+
+
+@cli.command()
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option("--force", is_flag=True, help="Replace a build folder that the project chose itself.")
+def init(path: Path, force: bool) -> None:
+    """Make PATH a Rextio project that builds and rebuilds fast.
+
+    Enables the plugin and a sufficient timeout in rextio.toml, and gives cargo a build folder of
+    this project, interpreter and torch. Keeps what is there; safe to run again.
+    """
+    try:
+        result = initialise(path, Environment.current(), force=force)
+    except CliError as error:
+        _fail(error)
+    if not result.lines:
+        _say(f"{result.project}: nothing to change")
+        return
+    for line in result.lines:
+        _say(line)
+    _say(f"ready: rextio-torch build {path}")
+
+
+@cli.command()
+@click.argument("path", type=_PATH, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+def doctor(path: Path | None, as_json: bool) -> None:
+    """Check what a native build needs, with the repair of what is wrong.
+
+    With PATH (or in a project's folder) also that project's build folder. Exits with 1 if a native
+    build would fail.
+    """
+    if path is None and Path(REXTIO_FILE).is_file():
+        path = Path()
+    if path is not None and not path.is_dir():
+        _fail(
+            CliError(
+                f"{path} is not a folder",
+                expected="the folder of a Rextio project",
+                found="nothing there",
+                repair=f"rextio-torch init {path}",
+            ),
+            as_json,
+        )
+    project = None if path is None else path.resolve()
+    checks = doctor_module.run_checks(Environment.current(), project)
+    failed = doctor_module.failures(checks)
+    if as_json:
+        _print_json({"ok": not failed, "checks": [check.to_dict() for check in checks]})
+    else:
+        show_checks(checks)
+        warned = sum(check.status == "warn" for check in checks)
+        if failed:
+            _say(f"a native build would fail: {len(failed)} of {len(checks)} checks")
+        else:
+            _say(
+                "a native build can run"
+                + (f" ({warned} warning{'s' if warned > 1 else ''})" if warned else "")
+            )
+    raise SystemExit(1 if failed else 0)
+
+
+def show_checks(checks: list[doctor_module.Check], *, err: bool = False) -> None:
+    """Print one line per check, and two more where it is not well."""
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        mark = click.style(f"{check.status:<4}", fg=_MARKS[check.status], bold=True)
+        click.echo(f"{mark}  {check.name:<{width}}  {check.found}", err=err)
+        if check.status != "ok":
+            click.echo(f"      {'':<{width}}  expected: {check.expected}", err=err)
+            if check.repair is not None:
+                click.echo(f"      {'':<{width}}  repair:   {check.repair}", err=err)
+
+
+@cli.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+@click.pass_context
+def cache(context: click.Context, as_json: bool) -> None:
+    """Show or clear the build folders of this machine (default: show)."""
+    if context.invoked_subcommand is None:
+        _show_cache(as_json)
+
+
+@cache.command("show")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def cache_show(as_json: bool) -> None:
+    """List the build folders: size, project, Python, torch, last use."""
+    _show_cache(as_json)
+
+
+def _show_cache(as_json: bool) -> None:
+    root = cache_root(Environment.current().variables)
+    found = cache_module.entries(root)
+    total = sum(entry.size for entry in found)
+    if as_json:
+        _print_json(
+            {
+                "root": str(root),
+                "bytes": total,
+                "folders": [entry.to_dict() for entry in found],
+            }
+        )
+        return
+    _say(f"{root}: {human_size(total)} in {len(found)} folders")
+    if not found:
+        _say(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("size", "last used", "torch", "project"):
+        table.add_column(column, overflow="fold", justify="right" if column == "size" else "left")
+    for entry in found:
+        owner = entry.project or "(warm copy of the dependencies)"
+        if entry.kind == "project" and entry.project is None:
+            owner = "(unknown)"
+        if entry.project_is_gone:
+            owner += " (gone)"
+        row = (
+            human_size(entry.size),
+            (entry.used or "unknown").replace("T", " ")[:16],
+            entry.torch or "unknown",
+            f"{owner}\n  {entry.folder}\n  {entry.python or 'unknown Python'}",
+        )
+        table.add_row(*(escape(cell) for cell in row))
+    Console(soft_wrap=False).print(table)
+
+
+@cache.command("clear")
+@click.option(
+    "--project", type=click.Path(path_type=Path), help="Only the folders of this project."
+)
+@click.option("--all", "everything", is_flag=True, help="Also the warm copies of dependencies.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was freed as JSON; needs --yes.")
+def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool) -> None:
+    """Remove build folders; the next build of their projects is slow once."""
+    root = cache_root(Environment.current().variables)
+    chosen = cache_module.select(cache_module.entries(root), project, everything=everything)
+    if as_json and not yes:
+        _fail(
+            CliError(
+                "with --json nothing can be asked",
+                expected="--yes beside --json",
+                found="--json alone",
+                repair="rextio-torch cache clear --json --yes",
+            ),
+            as_json,
+        )
+    if not chosen and not as_json:
+        _say(f"{root}: nothing to remove")
+        return
+    size = human_size(sum(entry.size for entry in chosen))
+    if not yes:
+        for entry in chosen:
+            _say(f"{human_size(entry.size):>8}  {entry.folder}")
+        if not click.confirm(f"remove {len(chosen)} folders, {size}?"):
+            _say("nothing removed")
+            raise SystemExit(1)
+    try:
+        freed = cache_module.clear(root, chosen, waiting=_waiting("a build that is running"))
+    except OSError as error:
+        _fail(CliError(f"a folder could not be removed: {error}"), as_json)
+    if as_json:
+        _print_json(
+            {"ok": True, "bytes": freed, "folders": [str(entry.folder) for entry in chosen]}
+        )
+    else:
+        _say(f"removed {len(chosen)} folders, {human_size(freed)} freed")
+
+
+def _waiting(what: str) -> Callable[[str], None]:
+    def say(holder: str) -> None:
+        click.echo(f"waiting for {what}" + (f" ({holder})" if holder else ""), err=True)
+
+    return say
+
+
+def run() -> None:
+    """Run the command line of this process."""
+    try:
+        cli.main(prog_name="rextio-torch", standalone_mode=True)
+    except BrokenPipeError:
+        # The reader went away (`| head`): nothing more to say.
+        sys.stderr.close()
+        raise SystemExit(1) from None

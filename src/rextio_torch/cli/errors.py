@@ -1,0 +1,46 @@
+"""The one error of the command line: what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+
+class CliError(Exception):
+    """A failure that the user can act on; shown without a traceback, exit status 1."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        repair: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.expected = expected
+        self.found = found
+        self.repair = repair
+        self.detail = detail
+
+    def lines(self) -> list[str]:
+        """Return the error as lines of plain text."""
+        result = [f"error: {self.message}"]
+        if self.expected is not None:
+            result.append(f"  expected: {self.expected}")
+        if self.found is not None:
+            result.append(f"  found:    {self.found}")
+        if self.detail is not None:
+            result.extend(f"  | {line}" for line in self.detail.rstrip().splitlines())
+        if self.repair is not None:
+            result.append(f"  repair:   {self.repair}")
+        return result
+
+    def to_dict(self) -> dict[str, str | None]:
+        """Return the error as JSON-ready data."""
+        return {
+            "message": self.message,
+            "expected": self.expected,
+            "found": self.found,
+            "repair": self.repair,
+            "detail": self.detail,
+        }

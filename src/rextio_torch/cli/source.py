@@ -1,0 +1,105 @@
+"""The identity of a project's source, and the mark of it in a built module."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import rextio_torch
+from rextio_torch.cli.environment import Environment
+from rextio_torch.cli.project import REXTIO_FILE
+
+#: The build puts the identity into the native module through this variable.
+SOURCE_ID_VARIABLE = "REXTIO_TORCH_SOURCE_ID"
+MARKER = b"rextio-torch-source-id:"
+#: What a module carries that was built without this command.
+NO_SOURCE_ID = "0" * 64
+
+_MARKED = re.compile(re.escape(MARKER) + rb"([0-9a-f]{64})")
+#: Folders that Rextio never scans.
+_SKIPPED = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".rextio",
+        ".ruff_cache",
+        ".tox",
+        ".venv",
+        "__pycache__",
+        "build",
+        "dist",
+        "node_modules",
+        "venv",
+    }
+)
+
+
+def source_files(project: Path) -> Iterator[Path]:
+    """Yield the files that decide what a build gives, in a stable order.
+
+    Rextio reads the Python files and the stubs beside them. Files that `.rextioignore` excludes
+    are included here: the identity may change too often, never too seldom.
+    """
+    for name in (REXTIO_FILE, ".rextioignore"):
+        if (project / name).is_file():
+            yield project / name
+    for parent, folders, names in os.walk(project):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for name in sorted(names):
+            if name.endswith((".py", ".pyi")):
+                yield Path(parent) / name
+
+
+def source_id(project: Path, environment: Environment) -> str:
+    """Return 64 hexadecimal digits: the project's source and the versions that translate it."""
+    digest = hashlib.sha256()
+    for name, version in _versions(environment).items():
+        _feed(digest, name.encode(), version.encode())
+    for path in source_files(project):
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        _feed(digest, path.relative_to(project).as_posix().encode(), content)
+    return digest.hexdigest()
+
+
+def _versions(environment: Environment) -> Mapping[str, str]:
+    return {
+        "rextio": environment.distributions.get("rextio") or "none",
+        "rextio-torch": environment.distributions.get("rextio-torch") or "none",
+        "rextio-torch-files": translator_digest(),
+    }
+
+
+@functools.cache
+def translator_digest() -> str:
+    """Digest this package's own files, so that an edit of the plugin is a new source too."""
+    digest = hashlib.sha256()
+    root = Path(rextio_torch.__file__).parent
+    for parent, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in {"cli", "__pycache__"})
+        folders[:] = [name for name in folders if name != "target"]
+        for name in sorted(names):
+            if name.endswith((".py", ".rs", ".toml")):
+                path = Path(parent) / name
+                _feed(digest, path.relative_to(root).as_posix().encode(), path.read_bytes())
+    return digest.hexdigest()
+
+
+def _feed(digest: hashlib._Hash, *parts: bytes) -> None:
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+
+def marked_source_ids(module: Path) -> list[str]:
+    """Return the identities that a built module carries, usually one."""
+    found = _MARKED.findall(module.read_bytes())
+    return sorted({mark.decode() for mark in found})
