@@ -16,10 +16,14 @@ from rich.table import Table
 from rextio_torch import versions
 from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
+from rextio_torch.cli.build import BuildResult, UnfitEnvironmentError
+from rextio_torch.cli.build import build as build_project
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
 from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root
+from rextio_torch.cli.processes import Interrupted, stoppable
+from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
 
 _MARKS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -70,6 +74,64 @@ def init(path: Path, force: bool) -> None:
     for line in result.lines:
         _say(line)
     _say(f"ready: rextio-torch build {path}")
+
+
+@cli.command("build")
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def build_command(path: Path, as_json: bool) -> None:
+    """Build PATH with `rextio build`, and list which functions are native.
+
+    Compiles the dependencies first, with progress, keeps other builds of this project out, and
+    checks that the module it gives was built from this source.
+    """
+    display = Display(Console(stderr=as_json))
+    try:
+        with stoppable():
+            result = build_project(path, Environment.current(), display)
+    except CliError as error:
+        _fail(error, as_json)
+    except UnfitEnvironmentError as error:
+        if as_json:
+            checks = [check.to_dict() for check in error.checks]
+            _print_json({"ok": False, "error": {"message": str(error)}, "checks": checks})
+        else:
+            click.echo(f"error: {error}, so none was started", err=True)
+            show_checks(error.checks, err=True)
+        raise SystemExit(1) from None
+    except Interrupted as error:
+        click.echo(
+            "interrupted: nothing was left running, the build can be started again", err=True
+        )
+        raise SystemExit(error.status) from None
+    if as_json:
+        _print_json(result.to_dict())
+    else:
+        _show_result(result)
+
+
+def _show_result(result: BuildResult) -> None:
+    native = [function for function in result.functions if function.native]
+    if not result.functions:
+        _say("no functions")
+    width = max((len(function.qualname) for function in result.functions), default=0)
+    for function in result.functions:
+        if function.native:
+            mark, text = click.style("native", fg="green", bold=True), function.route
+        else:
+            mark, text = click.style("python", fg="yellow", bold=True), function.reason or ""
+        click.echo(f"{mark}  {function.qualname:<{width}}  {text}")
+        if function.suggestion:
+            click.echo(f"        {'':<{width}}  instead: {function.suggestion}")
+    seconds = result.seconds
+    if not native:
+        _say("no native function")
+    if result.module is not None:
+        _say(f"module: {result.module} (source {result.source_id[:12]})")
+    _say(
+        f"{len(native)} of {len(result.functions)} functions native, {seconds['total']:.1f} s "
+        f"(dependencies {result.dependencies}, {seconds['dependencies']:.1f} s)"
+    )
 
 
 @cli.command()

@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,9 @@ def _stats(folder: Path) -> Iterator[os.stat_result]:
                 yield entry
 
 
-def copy_tree(source: Path, target: Path) -> None:
+def copy_tree(
+    source: Path, target: Path, ignore: Callable[[str, list[str]], set[str]] | None = None
+) -> None:
     """Copy a folder so that cargo finds it fresh: times to the nanosecond, links as links.
 
     The copy appears under its name at once or not at all.
@@ -107,7 +109,7 @@ def copy_tree(source: Path, target: Path) -> None:
     partial = target.parent / f"{target.name}{TEMPORARY_MARK}{os.getpid()}"
     remove_tree(partial)
     try:
-        shutil.copytree(source, partial, symlinks=True, copy_function=shutil.copy2)
+        shutil.copytree(source, partial, symlinks=True, ignore=ignore)
         os.rename(partial, target)
     except BaseException:
         remove_tree(partial)

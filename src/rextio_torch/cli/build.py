@@ -1,0 +1,200 @@
+"""`rextio-torch build`: `rextio build` with its dependencies, its lock and its proof.
+
+In this order: checks that need no build, the lock, the dependencies, `rextio build`, and then the
+proof that the module was built from this source. The lock is held from before anything touches the
+build folder until the module has been copied and checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rextio_torch.cli import doctor
+from rextio_torch.cli.dependencies import Dependencies, Tools
+from rextio_torch.cli.environment import Environment
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.files import write_atomically
+from rextio_torch.cli.layout import BuildFolder, now, require_project, write_origin
+from rextio_torch.cli.locks import locked
+from rextio_torch.cli.processes import run_lines
+from rextio_torch.cli.progress import Display
+from rextio_torch.cli.project import check_initialised
+from rextio_torch.cli.report import Function, error_tail, failure_text, functions, read_report
+from rextio_torch.cli.source import (
+    NO_SOURCE_ID,
+    SOURCE_ID_VARIABLE,
+    marked_source_ids,
+    source_id,
+)
+
+#: What a build notes for later commands, in the project's `.rextio`.
+RECORD_FILE = Path(".rextio") / "rextio-torch.json"
+
+
+class UnfitEnvironmentError(Exception):
+    """No build was started: it would fail. Carries the checks that say why."""
+
+    def __init__(self, checks: list[doctor.Check]) -> None:
+        super().__init__("a native build would fail")
+        self.checks = checks
+
+
+@dataclass
+class BuildResult:
+    """What a build gave."""
+
+    project: Path
+    source_id: str
+    functions: list[Function]
+    module: Path | None
+    dependencies: str
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON-ready data."""
+        return {
+            "ok": True,
+            "project": str(self.project),
+            "source_id": self.source_id,
+            "functions": [function.to_dict() for function in self.functions],
+            "module": None if self.module is None else str(self.module),
+            "dependencies": self.dependencies,
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+        }
+
+
+def build(path: Path, environment: Environment, display: Display) -> BuildResult:
+    """Build a project, or raise `CliError` or `UnfitEnvironmentError`."""
+    started = time.monotonic()
+    project = require_project(path)
+    environment = environment.for_building()
+    problem = check_initialised(project, environment)
+    if problem is not None:
+        raise problem
+    failed = doctor.failures(doctor.run_checks(environment, project, deep=False))
+    if failed:
+        raise UnfitEnvironmentError(failed)
+    tools = Tools.find(environment, project)
+    folder = BuildFolder.of(project, environment)
+    seconds = {"checks": time.monotonic() - started}
+
+    def waiting(holder: str) -> None:
+        by = f" ({holder})" if holder else ""
+        display.say(f"waiting for another build of {project}{by}")
+
+    waited = time.monotonic()
+    with locked(folder.lock, waiting=waiting) as lock:
+        seconds["lock"] = time.monotonic() - waited
+        folder.folder.mkdir(parents=True, exist_ok=True)
+        write_origin(folder.folder, environment, project)
+        (project / RECORD_FILE).unlink(missing_ok=True)
+
+        begun = time.monotonic()
+        how = Dependencies(environment, project, folder, tools, display, lock).prepare()
+        seconds["dependencies"] = time.monotonic() - begun
+
+        begun = time.monotonic()
+        identity = source_id(project, environment)
+        _run_rextio(project, tools, identity, display, lock)
+        seconds["build"] = time.monotonic() - begun
+
+        listed = functions(read_report(project, "check.json"))
+        module = built_module(project, read_report(project, "build.json"))
+        verify(module, listed, identity, project)
+        if source_id(project, environment) != identity:
+            raise CliError(
+                "the source changed while it was being built",
+                expected="the same files before and after",
+                found="an edit in between",
+                repair=f"rextio-torch build {path}",
+            )
+        result = BuildResult(project, identity, listed, module, how, seconds)
+        seconds["total"] = time.monotonic() - started
+        _write_record(result, environment)
+    return result
+
+
+def _run_rextio(project: Path, tools: Tools, identity: str, display: Display, lock: int) -> None:
+    variables: Mapping[str, str] = {**tools.variables, SOURCE_ID_VARIABLE: identity}
+    output: list[str] = []
+    with display.step("building the project") as step:
+        status = run_lines(
+            [tools.rextio, "build", str(project), "--fallback=cpython"],
+            variables=variables,
+            cwd=project,
+            on_line=lambda stream, line: output.append(line),
+            on_tick=lambda: step.tick("", 0, ""),
+            # Rextio keeps the lock even if this process is killed: it is what copies the module.
+            keep=(lock,),
+        )
+    if status == 0:
+        return
+    detail: str | None = None
+    with contextlib.suppress(CliError):
+        detail = failure_text(read_report(project, "build.json"))
+    raise CliError(
+        f"rextio build failed with exit status {status}",
+        expected="a built module",
+        detail=detail or error_tail("\n".join(output)),
+        repair=f"rextio-torch doctor {project}; all of it is in .rextio/reports/build.json there",
+    )
+
+
+def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
+    """Return the native module that this build installed, or None where it built none."""
+    native = report.get("native_build")
+    if not isinstance(native, dict) or native.get("status") != "built":
+        return None
+    installed = native.get("installed_path")
+    if isinstance(installed, str) and Path(installed).is_file():
+        return Path(installed)
+    folder = project / ".rextio" / "build" / "python"
+    found = sorted(folder.glob("_rextio_native*"))
+    if not found:
+        raise CliError(
+            "the built module is missing",
+            expected=str(folder / "_rextio_native….so"),
+            found="no such file",
+            repair=f"rextio-torch build {project}",
+        )
+    return found[0]
+
+
+def verify(module: Path | None, listed: list[Function], identity: str, project: Path) -> None:
+    """Require that the module carries the mark of this source and of no other."""
+    expected = any(function.uses_this_plugin for function in listed)
+    marks = [] if module is None else marked_source_ids(module)
+    if marks == [identity] or (not expected and not marks):
+        return
+    if not marks:
+        found = "no module" if module is None else f"{module} without a mark"
+    elif marks == [NO_SOURCE_ID]:
+        found = f"{module}, built without this command"
+    else:
+        found = f"{module} of source {', '.join(mark[:12] for mark in marks)}"
+    raise CliError(
+        "the built module is not this source's",
+        expected=f"a module of source {identity[:12]}",
+        found=found,
+        repair=f"let no other build run in {project}, then rextio-torch build {project}; if it "
+        f"stays, rextio-torch cache clear --project {project}",
+    )
+
+
+def _write_record(result: BuildResult, environment: Environment) -> None:
+    torch = environment.torch
+    data = {
+        **result.to_dict(),
+        "built": now(),
+        "python": environment.interpreter.executable,
+        "python_version": environment.interpreter.version,
+        "torch": None if torch is None else torch.version,
+        "versions": dict(environment.distributions),
+    }
+    write_atomically(result.project / RECORD_FILE, json.dumps(data, indent=2) + "\n")
