@@ -1,0 +1,237 @@
+"""Decide what to do with a claim site, by the operator table alone.
+
+The decision is a pure function of the site's kind, target, operand types, literals, keywords and
+receiver; the same function serves Rextio's analysis and the revalidation before lowering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rextio.plugins.api import ClaimLiteral, ClaimSite
+
+from rextio_torch.ops.model import (
+    REQUIRED,
+    TENSOR_TYPES,
+    Missing,
+    Operator,
+    Options,
+    OptionValue,
+    Parameter,
+    Signature,
+    Spelling,
+    TensorType,
+    same_literal,
+)
+from rextio_torch.ops.table import BY_SPELLING
+
+_TYPES_BY_KEY = {tensor_type.key: tensor_type for tensor_type in TENSOR_TYPES}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A site inside the surface: the row, how it is written, its signature and option values.
+
+    `operands` gives, for each tensor parameter, the index of the site's argument that fills it
+    (the receiver of a method is argument 0), or `None` for an optional tensor left out.
+    """
+
+    operator: Operator
+    spelling: Spelling
+    signature: Signature
+    operands: tuple[int | None, ...]
+    options: Options
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A recognised site outside the surface: the row and what exactly does not fit."""
+
+    operator: Operator
+    reason: str
+
+
+#: What `decide` returns; `None` is "not covered".
+Decision = Call | Rejection | None
+
+
+@dataclass(frozen=True)
+class _Argument:
+    type_key: str
+    literal: ClaimLiteral
+
+
+class _Unsupported(Exception):
+    """Carries the reason of a rejection to `decide`."""
+
+
+def decide(site: ClaimSite) -> Decision:
+    """Return what the operator table says about a site."""
+    found = BY_SPELLING.get(_spelling_key(site))
+    if found is None:
+        return None
+    arguments = _arguments(site)
+    # A rejection is decided on resolved types only, and only where no other plugin's type takes
+    # part: otherwise the site is not this plugin's business (yet).
+    if arguments is None or any(_is_foreign(argument.type_key) for argument in arguments):
+        return None
+    operator, spelling = found
+    try:
+        return _bind(operator, spelling, arguments, site)
+    except _Unsupported as unsupported:
+        return Rejection(operator, str(unsupported))
+
+
+def _spelling_key(site: ClaimSite) -> tuple[str, str]:
+    if site.kind == "binop":
+        return ("operator", site.target)
+    if site.kind != "call":
+        return ("", "")
+    if site.receiver is None:
+        return ("function", site.target)
+    # The target of a method is "<receiver>.<name>", or the bare name on a nested receiver.
+    return ("method", site.target.rpartition(".")[2])
+
+
+def _arguments(site: ClaimSite) -> list[_Argument] | None:
+    """Return the positional arguments, the receiver first; `None` if a type is unresolved."""
+    types = list(site.operand_types)
+    literals = list(site.operand_literals)
+    if site.receiver is not None:
+        if site.receiver.arg_type not in _TYPES_BY_KEY:
+            return None
+        types.insert(0, site.receiver.arg_type)
+        literals.insert(0, ClaimLiteral())
+    literals += [ClaimLiteral()] * (len(types) - len(literals))
+    arguments = []
+    for type_key, literal in zip(types, literals, strict=True):
+        if type_key is None:
+            return None
+        arguments.append(_Argument(type_key, literal))
+    return arguments
+
+
+def _is_foreign(type_key: str) -> bool:
+    return "/" in type_key and type_key not in _TYPES_BY_KEY
+
+
+def _bind(
+    operator: Operator, spelling: Spelling, arguments: list[_Argument], site: ClaimSite
+) -> Call:
+    """Bind arguments to parameters as Python does, then look for a signature."""
+    parameters = (*operator.parameters, *spelling.fixed)
+    bound = _bind_positional(parameters, arguments)
+    positions = {name: index for index, name in enumerate(bound)}
+    by_name = {parameter.name: parameter for parameter in parameters}
+    for keyword in site.keywords:
+        if keyword.name not in by_name:
+            raise _Unsupported(f"`{keyword.name}=` is not supported")
+        if keyword.name in bound:
+            raise _Unsupported(f"`{keyword.name}` is given twice")
+        bound[keyword.name] = _Argument(keyword.arg_type or "None", keyword.literal)
+
+    operands: list[TensorType | None] = []
+    indices: list[int | None] = []
+    for parameter in operator.tensor_parameters:
+        operand = _tensor_operand(parameter, bound.get(parameter.name))
+        operands.append(operand)
+        indices.append(None if operand is None else positions[parameter.name])
+    options = {
+        parameter.name: _option_value(parameter, bound.get(parameter.name))
+        for parameter in parameters
+        if not parameter.is_tensor
+    }
+    for parameter in spelling.fixed:
+        _require_one_of(parameter, options.pop(parameter.name), (parameter.default,))
+    signature = operator.match(tuple(operands), options)
+    if signature is None:
+        _explain_mismatch(operator, tuple(operands), options)
+        raise AssertionError("unreachable: the mismatch has a reason")
+    return Call(operator, spelling, signature, tuple(indices), options)
+
+
+def _bind_positional(
+    parameters: tuple[Parameter, ...], arguments: list[_Argument]
+) -> dict[str, _Argument]:
+    positional = [parameter for parameter in parameters if parameter.positional]
+    if len(arguments) > len(positional):
+        raise _Unsupported(
+            f"it takes at most {len(positional)} positional arguments, got {len(arguments)}"
+        )
+    return {
+        parameter.name: argument for parameter, argument in zip(positional, arguments, strict=False)
+    }
+
+
+def _tensor_operand(parameter: Parameter, argument: _Argument | None) -> TensorType | None:
+    if argument is None:
+        if not parameter.optional:
+            raise _Unsupported(f"`{parameter.name}` is missing")
+        return None
+    if argument.literal.is_literal and argument.literal.value is None and parameter.optional:
+        return None
+    operand = _TYPES_BY_KEY.get(argument.type_key)
+    if operand is None:
+        raise _Unsupported(
+            f"`{parameter.name}` must be a float32 CPU tensor, got {_type_text(argument)}"
+        )
+    return operand
+
+
+def _type_text(argument: _Argument) -> str:
+    tensor_type = _TYPES_BY_KEY.get(argument.type_key)
+    if tensor_type is not None:
+        return tensor_type.marker
+    return f"a Python {argument.type_key}" if argument.type_key != "None" else "None"
+
+
+def _option_value(parameter: Parameter, argument: _Argument | None) -> OptionValue:
+    if argument is None:
+        if parameter.default is REQUIRED:
+            raise _Unsupported(f"`{parameter.name}` is missing")
+        return parameter.default
+    if not argument.literal.is_literal:
+        how = " given by keyword" if argument.type_key == "bool" else ""
+        raise _Unsupported(
+            f"`{parameter.name}` must be a literal{how}, got {_type_text(argument)} value"
+        )
+    return argument.literal.value
+
+
+def _require_one_of(
+    parameter: Parameter, value: OptionValue, accepted: tuple[OptionValue | Missing, ...]
+) -> None:
+    literals = [item for item in accepted if item is not REQUIRED]
+    if not any(same_literal(value, item) for item in literals):
+        raise _Unsupported(
+            f"`{parameter.name}={value!r}` is not supported, "
+            f"only {' or '.join(repr(item) for item in literals)}"
+        )
+
+
+def _explain_mismatch(
+    operator: Operator, operands: tuple[TensorType | None, ...], options: Options
+) -> None:
+    """Raise the reason why no signature fits: the operand types, else the first option."""
+    fitting = [signature for signature in operator.signatures if signature.operands == operands]
+    if not fitting:
+        raise _Unsupported(
+            f"operands of type {_operands_text(operands)} are not supported, "
+            f"only {' or '.join(_operands_text(s.operands) for s in _distinct(operator))}"
+        )
+    for parameter in operator.options:
+        accepted = tuple(
+            dict.fromkeys(
+                value for signature in fitting for value in operator.accepted(signature, parameter)
+            )
+        )
+        _require_one_of(parameter, options[parameter.name], accepted)
+    raise _Unsupported("this combination of options has a result of an unsupported rank")
+
+
+def _distinct(operator: Operator) -> list[Signature]:
+    return list({signature.operands: signature for signature in operator.signatures}.values())
+
+
+def _operands_text(operands: tuple[TensorType | None, ...]) -> str:
+    return "(" + ", ".join(operand.marker if operand else "None" for operand in operands) + ")"

@@ -1,0 +1,1 @@
+"""Pure functions of the operator table: Rextio's records, diagnostics, documentation pages."""

@@ -1,0 +1,1 @@
+"""From a claimed site to one Rust expression and its helpers. Knows no operator by name."""

@@ -1,0 +1,314 @@
+"""What a row of the operator table says: types, spellings, signatures, numerics, diagnostic.
+
+Rows are plain frozen data plus one executable shape rule. `Operator.__post_init__` rejects a row
+that contradicts itself, so that the parts derived from rows need no checks of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import product
+from typing import Literal, TypeAlias
+
+Shape: TypeAlias = tuple[int, ...]
+#: A literal that Rextio hands over from the source text.
+OptionValue: TypeAlias = bool | int | str | tuple[int, ...] | None
+Options: TypeAlias = Mapping[str, OptionValue]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A tensor type of the surface: dtype, device and rank, never sizes."""
+
+    dtype: Literal["float32", "int64"]
+    device: Literal["cpu"]
+    rank: int
+
+    @property
+    def _dtype_code(self) -> str:
+        return {"float32": "f32", "int64": "i64"}[self.dtype]
+
+    @property
+    def key(self) -> str:
+        """Rextio's key of the type, e.g. `rextio-torch/tensor-f32-cpu-2d`."""
+        return f"rextio-torch/tensor-{self._dtype_code}-{self.device}-{self.rank}d"
+
+    @property
+    def marker(self) -> str:
+        """Name in `rextio_torch.types`, e.g. `TensorF32Cpu2D`."""
+        return f"Tensor{self._dtype_code.upper()}{self.device.capitalize()}{self.rank}D"
+
+    def __str__(self) -> str:
+        return f"{self.dtype} rank {self.rank}"
+
+
+F32_1D = TensorType("float32", "cpu", 1)
+F32_2D = TensorType("float32", "cpu", 2)
+I64_1D = TensorType("int64", "cpu", 1)
+TENSOR_TYPES = (F32_1D, F32_2D, I64_1D)
+
+
+class Missing(Enum):
+    """The default of an option that has none."""
+
+    REQUIRED = "required"
+
+
+REQUIRED = Missing.REQUIRED
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an operator, with PyTorch's name for it.
+
+    A tensor parameter takes a tensor (or the literal `None`, if `optional`); an option takes a
+    literal. `default` is what leaving it out means. `positional` says whether PyTorch accepts it
+    by position.
+    """
+
+    name: str
+    is_tensor: bool = True
+    optional: bool = False
+    default: OptionValue | Missing = REQUIRED
+    positional: bool = True
+
+
+def tensor(name: str, *, optional: bool = False) -> Parameter:
+    """Return a tensor parameter."""
+    return Parameter(name, optional=optional)
+
+
+def option(
+    name: str, default: OptionValue | Missing = REQUIRED, *, positional: bool = True
+) -> Parameter:
+    """Return an option: a parameter whose value must be a literal in the source."""
+    return Parameter(name, is_tensor=False, default=default, positional=positional)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """One way to write an operator in Python.
+
+    `target` is the dotted name of a function, the name of a method, or the symbol of a binary
+    operator. `fixed` are options that only this spelling has and that only their default is
+    accepted for (such as `inplace` of `torch.nn.functional.relu`).
+    """
+
+    kind: Literal["function", "method", "operator"]
+    target: str
+    fixed: tuple[Parameter, ...] = ()
+
+    @property
+    def site_kind(self) -> Literal["call", "binop"]:
+        """Kind of the claim site that Rextio offers for this spelling."""
+        return "binop" if self.kind == "operator" else "call"
+
+    @property
+    def label(self) -> str:
+        """The spelling as documentation writes it."""
+        return {"function": self.target, "method": f"Tensor.{self.target}"}.get(
+            self.kind, f"a {self.target} b"
+        )
+
+
+def function(target: str, *fixed: Parameter) -> Spelling:
+    """Return the spelling `target(...)`, e.g. `torch.relu(x)`."""
+    return Spelling("function", target, fixed)
+
+
+def method(name: str) -> Spelling:
+    """Return the spelling `tensor.name(...)`."""
+    return Spelling("method", name)
+
+
+def binary_operator(symbol: str) -> Spelling:
+    """Return the spelling `a symbol b`."""
+    return Spelling("operator", symbol)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Accepted operand types and option values, and the type of the result.
+
+    `operands` has one entry per tensor parameter; `None` stands for an optional one left out.
+    Options that are not named accept only their default.
+    """
+
+    operands: tuple[TensorType | None, ...]
+    result: TensorType
+    options: Mapping[str, tuple[OptionValue, ...]] = field(default_factory=dict)
+
+
+class ShapeError(Exception):
+    """Sizes that eager PyTorch refuses: `exception` names the class that eager raises."""
+
+    def __init__(self, message: str, exception: str = "RuntimeError") -> None:
+        super().__init__(message)
+        self.exception = exception
+
+
+ShapeRule: TypeAlias = Callable[[str, tuple[Shape | None, ...], Options], Shape]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sizes of the operands of one call; a `None` operand is an optional one left out."""
+
+    shapes: tuple[Shape | None, ...]
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """What happens to special values, as eager PyTorch does it."""
+
+    nan: str
+    signed_zero: str
+    ties: str = "not applicable"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """What a user reads when a form of the operator is outside the surface."""
+
+    code: str
+    why: str
+    example: str
+    instead: str
+
+
+def same_literal(left: OptionValue, right: OptionValue) -> bool:
+    """Compare literals by type and value: `True` is not `1`."""
+    return type(left) is type(right) and left == right
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row of the table.
+
+    `schema` is the ATen schema, its key in PyTorch. `kernel` is the function of the Rust runtime
+    that runs it: it takes the operands, then each option that has more than one accepted value.
+    `shape_rule` computes the result's sizes or raises `ShapeError`. `samples` and `error_samples`
+    are sizes to test with, for a given signature.
+    """
+
+    id: str
+    schema: str
+    spellings: tuple[Spelling, ...]
+    parameters: tuple[Parameter, ...]
+    signatures: tuple[Signature, ...]
+    kernel: str
+    shape_rule: ShapeRule
+    numerics: Numerics
+    samples: Callable[[Signature], tuple[Sample, ...]]
+    error_samples: tuple[Sample, ...]
+    diagnostic: Diagnostic
+
+    def __post_init__(self) -> None:
+        """Reject a row that contradicts itself, naming the row."""
+
+        def require(condition: bool, what: str) -> None:
+            if not condition:
+                raise ValueError(f"operator row {self.id!r}: {what}")
+
+        require(bool(self.spellings), "needs a spelling")
+        require(bool(self.signatures), "needs a signature")
+        require(
+            re.fullmatch(r"[a-z_0-9]+(\.\w+)?\(.*\) -> Tensor", self.schema) is not None,
+            "schema is not an ATen schema",
+        )
+        require(re.fullmatch(r"[a-z_0-9]+", self.kernel) is not None, "kernel is not a Rust name")
+        require(
+            re.fullmatch(r"RXTP-TORCH-\d{3}", self.diagnostic.code) is not None,
+            "diagnostic code must be RXTP-TORCH-NNN",
+        )
+        names = [parameter.name for parameter in self.parameters]
+        require(len(names) == len(set(names)), "parameter named twice")
+        tensors = self.tensor_parameters
+        require(self.parameters[: len(tensors)] == tensors, "tensor parameters come before options")
+        for signature in self.signatures:
+            require(len(signature.operands) == len(tensors), "signature of another arity")
+            require(
+                all(
+                    operand is not None or parameter.optional
+                    for operand, parameter in zip(signature.operands, tensors, strict=True)
+                ),
+                "signature leaves out a required tensor",
+            )
+            require(
+                set(signature.options) <= {parameter.name for parameter in self.options},
+                "signature names an unknown option",
+            )
+            for parameter in self.options:
+                require(
+                    bool(self.accepted(signature, parameter)),
+                    f"no value of {parameter.name!r} is accepted",
+                )
+            for sample in self.samples(signature):
+                for options in self.option_choices(signature):
+                    shape = self.shape_rule(self.id, sample.shapes, {**options, **sample.options})
+                    require(
+                        len(shape) == signature.result.rank,
+                        f"shape rule gives rank {len(shape)} for {sample.shapes}",
+                    )
+            require(bool(self.samples(signature)), "every signature needs a sample")
+        for sample in self.error_samples:
+            try:
+                self.shape_rule(self.id, sample.shapes, sample.options)
+            except ShapeError:
+                continue
+            require(False, f"error sample {sample.shapes} is accepted by the shape rule")
+
+    @property
+    def tensor_parameters(self) -> tuple[Parameter, ...]:
+        """The tensor parameters, in order."""
+        return tuple(parameter for parameter in self.parameters if parameter.is_tensor)
+
+    @property
+    def options(self) -> tuple[Parameter, ...]:
+        """The options that every spelling has, in order."""
+        return tuple(parameter for parameter in self.parameters if not parameter.is_tensor)
+
+    @property
+    def kernel_options(self) -> tuple[Parameter, ...]:
+        """The options that the kernel is told: those with more than one accepted value."""
+        return tuple(
+            parameter
+            for parameter in self.options
+            if len(
+                {
+                    repr(value)
+                    for signature in self.signatures
+                    for value in self.accepted(signature, parameter)
+                }
+            )
+            > 1
+        )
+
+    def accepted(self, signature: Signature, parameter: Parameter) -> tuple[OptionValue, ...]:
+        """Return the literals that a signature accepts for an option."""
+        if parameter.name in signature.options:
+            return signature.options[parameter.name]
+        return () if parameter.default is REQUIRED else (parameter.default,)
+
+    def option_choices(self, signature: Signature) -> Iterator[dict[str, OptionValue]]:
+        """Yield each accepted combination of option values of a signature."""
+        names = [parameter.name for parameter in self.options]
+        for values in product(*(self.accepted(signature, parameter) for parameter in self.options)):
+            yield dict(zip(names, values, strict=True))
+
+    def match(self, operands: tuple[TensorType | None, ...], options: Options) -> Signature | None:
+        """Return the signature that accepts these operand types and option values, if any."""
+        for signature in self.signatures:
+            if signature.operands == operands and all(
+                any(
+                    same_literal(options[parameter.name], value)
+                    for value in self.accepted(signature, parameter)
+                )
+                for parameter in self.options
+            ):
+                return signature
+        return None

@@ -1,0 +1,124 @@
+"""The face towards Rextio: plugin API 1.7, every answer derived from the operator table."""
+
+from __future__ import annotations
+
+from rextio.plugins import api
+from rextio.plugins.api import (
+    ClaimResult,
+    ClaimSite,
+    CoverageDecl,
+    CrateDependency,
+    LoweredExpr,
+    LoweringContext,
+    PluginFunctionScopeContext,
+    PluginFunctionScopeGuard,
+    PluginType,
+    RuleRecord,
+)
+
+from rextio_torch.analysis.decide import Call, decide
+from rextio_torch.derive import records
+from rextio_torch.lowering import emit
+from rextio_torch.ops.model import TENSOR_TYPES
+from rextio_torch.runtime.loader import helpers
+from rextio_torch.versions import PLUGIN_API_VERSION, PLUGIN_ID, TCH_VERSION, __version__
+
+
+def require_plugin_api(host: str, needed: str = PLUGIN_API_VERSION) -> None:
+    """Raise `RuntimeError` unless the host's plugin API has our major and at least our minor."""
+    try:
+        host_version = tuple(int(part) for part in host.split(".")[:2])
+    except ValueError:
+        host_version = ()
+    needed_version = tuple(int(part) for part in needed.split("."))
+    if len(host_version) != 2 or (
+        host_version[0] != needed_version[0] or host_version[1] < needed_version[1]
+    ):
+        raise RuntimeError(
+            f"{PLUGIN_ID} {__version__} needs Rextio plugin API {needed} (same major, at least "
+            f"this minor), but the installed Rextio has {host}; install a matching rextio"
+        )
+
+
+class TorchPlugin:
+    """Rextio's view of this package; see `rextio.plugins.api` for what each member promises."""
+
+    plugin_id = PLUGIN_ID
+    api_version = PLUGIN_API_VERSION
+
+    def to_rextio_plugin(self) -> dict[str, object]:
+        """Return the metadata of the plugin."""
+        return {
+            "id": PLUGIN_ID,
+            "name": "PyTorch inference",
+            "target_language": "rust",
+            "packages": ["torch"],
+        }
+
+    def covers(self) -> CoverageDecl:
+        """Return the packages, modules and symbols that claims may come from."""
+        return records.coverage()
+
+    def describe(self, config: object) -> tuple[RuleRecord, ...]:
+        """Return a record for each claiming rule and each diagnostic code."""
+        return records.rule_records()
+
+    def type_vocabulary(self) -> tuple[PluginType, ...]:
+        """Return the tensor types of `rextio_torch.types`."""
+        return tuple(
+            PluginType(
+                key=tensor_type.key,
+                annotations=(f"rextio_torch.types.{tensor_type.marker}",),
+                rust_type="rxt_torch::Tensor",
+                conversion=emit.conversion(tensor_type),
+                helpers=helpers(),
+            )
+            for tensor_type in TENSOR_TYPES
+        )
+
+    def claim(self, site: ClaimSite, config: object) -> ClaimResult:
+        """Return whether a site is claimed, rejected with a diagnostic, or not covered."""
+        decision = decide(site)
+        if decision is None:
+            return api.NotCovered()
+        if isinstance(decision, Call):
+            return api.Claimed(
+                rule_id=records.rule_id(decision.operator, decision.spelling.site_kind),
+                result_type=decision.signature.result.key,
+            )
+        return api.Rejected(records.rejection_diagnostic(decision.operator, decision.reason))
+
+    def lower(self, claimed: ClaimSite, ctx: object) -> LoweredExpr:
+        """Return the Rust of a claimed site; `ValueError` if it is not what was claimed."""
+        if not isinstance(ctx, LoweringContext):
+            raise ValueError(f"expected a LoweringContext, got {type(ctx).__name__}")
+        return emit.lower(claimed, ctx)
+
+    def crate_dependencies(self) -> tuple[CrateDependency, ...]:
+        """Return the crates that generated code needs, with exact pins."""
+        return (CrateDependency("tch", f"={TCH_VERSION}", ("python-extension",)),)
+
+    def function_scope_guard(
+        self, ctx: PluginFunctionScopeContext
+    ) -> PluginFunctionScopeGuard | None:
+        """Return the guard of a native function, or `None` where each operation guards itself.
+
+        A function that calls back into Python has no function scope: the callback must see the
+        caller's grad mode. Nor has one that holds no operation.
+        """
+        if (
+            ctx.backend != api.LOWERING_BACKEND_PYO3
+            or ctx.has_python_boundary_calls
+            or not ctx.used_rule_ids
+        ):
+            return None
+        return emit.function_scope()
+
+
+def plugin() -> TorchPlugin:
+    """Entry point: return the plugin.
+
+    Raises `RuntimeError` if the installed Rextio has another plugin API.
+    """
+    require_plugin_api(api.PLUGIN_API_VERSION)
+    return TorchPlugin()

@@ -1,0 +1,12 @@
+//! Tensors of generated code: the boundary to Python, the operations and the function scope.
+
+pub mod boundary;
+mod identity;
+pub mod ops;
+mod scope;
+mod tensor;
+
+pub use boundary::{Output, TensorType};
+pub use scope::{FunctionScope, Scope};
+pub use tch::Kind;
+pub use tensor::Tensor;
