@@ -151,9 +151,6 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
     native = report.get("native_build")
     if not isinstance(native, dict) or native.get("status") != "built":
         return None
-    installed = native.get("installed_path")
-    if isinstance(installed, str) and Path(installed).is_file():
-        return Path(installed)
     folder = project / ".rextio" / "build" / "python"
     found = sorted(folder.glob("_rextio_native*"))
     if not found:

@@ -1,0 +1,484 @@
+import json
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from cli_environment import make_environment
+from click.testing import CliRunner
+from rich.console import Console
+
+from rextio_torch.cli import dependencies, processes, progress, report, source
+from rextio_torch.cli.app import cli
+from rextio_torch.cli.build import RECORD_FILE, UnfitEnvironmentError, build, built_module, verify
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.project import initialise
+
+# The identity of a source
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "p"
+    (folder / "package").mkdir(parents=True)
+    (folder / "rextio.toml").write_text('[plugins]\nenabled = ["rextio-torch"]\n')
+    (folder / "package" / "model.py").write_text("def f(): ...\n")
+    return folder
+
+
+def test_the_identity_changes_with_every_input(tmp_path: Path, project: Path) -> None:
+    environment = make_environment(tmp_path)
+    seen = {source.source_id(project, environment)}
+    assert all(len(identity) == 64 for identity in seen)
+    edits = {
+        "package/model.py": "def f(): return 1\n",
+        "package/stub.pyi": "",
+        "new.py": "",
+        "rextio.toml": "[plugins]\n",
+        ".rextioignore": "x\n",
+    }
+    for name, text in edits.items():
+        (project / name).write_text(text)
+        seen.add(source.source_id(project, environment))
+    (project / "new.py").rename(project / "renamed.py")
+    seen.add(source.source_id(project, environment))
+    newer = {**environment.distributions, "rextio": "0.1.9"}
+    seen.add(source.source_id(project, replace(environment, distributions=newer)))
+    assert len(seen) == len(edits) + 3
+
+
+def test_the_identity_does_not_change_with_anything_else(tmp_path: Path, project: Path) -> None:
+    environment = make_environment(tmp_path)
+    before = source.source_id(project, environment)
+    for name in ("README.md", ".rextio/build/x.py", "__pycache__/x.py", ".venv/x.py", "build/x.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("")
+    os.utime(project / "package" / "model.py", (1, 1))
+    assert source.source_id(project, environment) == before
+    project.rename(tmp_path / "moved")
+    assert source.source_id(tmp_path / "moved", environment) == before
+
+
+def test_moving_bytes_between_files_is_a_change(tmp_path: Path, project: Path) -> None:
+    environment = make_environment(tmp_path)
+    (project / "a.py").write_text("x")
+    (project / "b.py").write_text("y")
+    before = source.source_id(project, environment)
+    (project / "a.py").write_text("xy")
+    (project / "b.py").write_text("")
+    assert source.source_id(project, environment) != before
+
+
+def function(native: bool = True) -> report.Function:
+    route = "native-plugin:rextio-torch" if native else "fallback-python"
+    return report.Function("m.f", native, route, None)
+
+
+def test_the_mark_in_a_module(tmp_path: Path) -> None:
+    mine, other = "ab" * 32, "cd" * 32
+    module = tmp_path / "_rextio_native.so"
+    module.write_bytes(b"\x7fELF\0" + source.MARKER + mine.encode() + b"more" + source.MARKER)
+    assert source.marked_source_ids(module) == [mine]
+    verify(module, [function()], mine, tmp_path)
+    with pytest.raises(CliError, match="not this source's") as error:
+        verify(module, [function()], other, tmp_path)
+    assert f"source {mine[:12]}" in (error.value.found or "")
+    assert f"source {other[:12]}" in (error.value.expected or "")
+
+
+def test_a_module_without_the_mark(tmp_path: Path) -> None:
+    module = tmp_path / "_rextio_native.so"
+    module.write_bytes(b"\x7fELF")
+    with pytest.raises(CliError, match="not this source's"):
+        verify(module, [function()], "ab" * 32, tmp_path)
+    # Native functions that are not this plugin's, or none at all, carry none.
+    verify(module, [function(native=False)], "ab" * 32, tmp_path)
+    verify(None, [], "ab" * 32, tmp_path)
+    with pytest.raises(CliError, match="not this source's"):
+        verify(None, [function()], "ab" * 32, tmp_path)
+
+
+def test_a_module_that_was_built_without_the_command(tmp_path: Path) -> None:
+    module = tmp_path / "_rextio_native.so"
+    module.write_bytes(source.MARKER + source.NO_SOURCE_ID.encode())
+    with pytest.raises(CliError) as error:
+        verify(module, [function()], "ab" * 32, tmp_path)
+    assert "built without this command" in (error.value.found or "")
+
+
+def test_the_module_of_a_report(tmp_path: Path) -> None:
+    native = {"status": "built"}
+    with pytest.raises(CliError, match="missing"):
+        built_module(tmp_path, {"native_build": native})
+    installed = tmp_path / ".rextio" / "build" / "python" / "_rextio_native.cpython-311.so"
+    installed.parent.mkdir(parents=True)
+    installed.touch()
+    assert built_module(tmp_path, {"native_build": native}) == installed
+    assert built_module(tmp_path, {"native_build": {**native, "status": "skipped"}}) is None
+    assert built_module(tmp_path, {}) is None
+
+
+# Reports: native or not
+
+CHECK = {
+    "modules": [
+        {
+            "functions": [
+                {
+                    "qualname": "m.native",
+                    "native_status": "accepted",
+                    "route": "native-plugin:rextio-torch",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [{"code": "RXT090", "severity": "info", "message": "note"}],
+                },
+                {
+                    "qualname": "m.scalar",
+                    "native_status": "accepted",
+                    "route": "native-direct",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [],
+                },
+                {
+                    "qualname": "m.shim",
+                    "native_status": "accepted",
+                    "route": "native-shim",
+                    "native_runtime_semantics": True,
+                    "diagnostics": [],
+                },
+                {
+                    "qualname": "m.shim_in_disguise",
+                    "native_status": "accepted",
+                    "route": "native-plugin:rextio-torch",
+                    "native_runtime_semantics": True,
+                    "diagnostics": [
+                        {
+                            "code": "RXT080",
+                            "severity": "warning",
+                            "message": "runs through Python",
+                            "line": 3,
+                            "suggestion": "type it",
+                        }
+                    ],
+                },
+                {
+                    "qualname": "m.rejected",
+                    "native_status": "rejected",
+                    "route": "fallback-python",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [
+                        {"code": "RXT071", "severity": "warning", "message": "by the way"},
+                        {
+                            "code": "RXTP-TORCH-001",
+                            "severity": "error",
+                            "message": "rank 3",
+                            "line": 7,
+                            "suggestion": "use rank 2",
+                        },
+                    ],
+                },
+            ]
+        },
+        {
+            "functions": [
+                {
+                    "qualname": "n.silent",
+                    "native_status": "not-candidate",
+                    "route": "fallback-python",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [],
+                },
+                {
+                    "qualname": "n.jit",
+                    "native_status": "not-candidate",
+                    "route": "fallback-accelerated:numba",
+                    "diagnostics": [],
+                },
+            ]
+        },
+        {},
+    ]
+}
+
+
+def test_what_is_native_and_why_the_rest_is_not() -> None:
+    listed = {f.qualname: f for f in report.functions(CHECK)}
+    assert [name for name, f in listed.items() if f.native] == ["m.native", "m.scalar"]
+    assert [name for name, f in listed.items() if f.uses_this_plugin] == ["m.native"]
+    assert listed["m.native"].reason is None
+    assert listed["m.shim"].reason == report.SHIM
+    assert listed["m.shim_in_disguise"].reason == "RXT080: line 3: runs through Python"
+    assert listed["m.rejected"].reason == "RXTP-TORCH-001: line 7: rank 3"
+    assert listed["m.rejected"].suggestion == "use rank 2"
+    assert listed["n.silent"].reason == "kept on Python by Rextio without a diagnostic"
+    assert listed["n.jit"].reason == "compiled by numba"
+    assert report.functions({}) == []
+
+
+def test_the_readable_end_of_a_failure() -> None:
+    text = "   Compiling a v1.0.0\nwarning: x\nerror[E0308]: mismatched\n --> src/lib.rs:1\n"
+    build_report = {"native_build": {"status": "failed", "stderr": text, "message": "RXT060"}}
+    assert report.failure_text(build_report) == "error[E0308]: mismatched\n --> src/lib.rs:1"
+    long = "error: a\n" + "\n".join(f"line {n}" for n in range(100))
+    tail = report.error_tail(long, limit=10).splitlines()
+    assert tail[0] == "error: a"
+    assert tail[-1] == "… 91 more lines"
+    assert report.failure_text({"error": {"message": "RXT060 plugin"}}) == "RXT060 plugin"
+    assert report.failure_text({}) is None
+
+
+# Progress
+
+REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
+
+
+def artifact(package: str, kind: str = "lib", fresh: bool = False) -> str:
+    return json.dumps(
+        {
+            "reason": "compiler-artifact",
+            "package_id": package,
+            "target": {"kind": [kind], "name": "x"},
+            "fresh": fresh,
+        }
+    )
+
+
+def test_progress_from_what_cargo_says() -> None:
+    state = progress.CargoProgress(total=4, root="root_crate")
+    assert state.feed_status("   Compiling libc v0.2.0", 1.0) == "libc"
+    assert state.feed_status("   Compiling torch-sys v0.24.0", 2.0) == "torch-sys"
+    assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0", "custom-build")) is None
+    executed = {"reason": "build-script-executed", "package_id": f"{REGISTRY}#libc@0.2.0"}
+    assert state.feed_message(json.dumps(executed)) is None
+    assert state.counter == "0/4"
+    assert state.current == "torch-sys (libtorch's C++ bindings, about two minutes), libc"
+    assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0")) == "libc"
+    assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0")) is None
+    assert state.feed_message(artifact(f"{REGISTRY}#quote@1.0.0", fresh=True)) is None
+    assert state.feed_message(artifact("path+file:///x/root_crate#0.1.0", "cdylib")) is None
+    assert (state.counter, state.fresh, list(state.running)) == ("2/4", 1, ["torch-sys"])
+    assert state.feed_status("error: could not compile", 3.0) is None
+    assert state.notes == ["error: could not compile"]
+    assert state.feed_message('{"reason":"build-finished","success":false}') is None
+    assert state.success is False
+    for noise in ("", "not json", "[]", "3", "{}"):
+        assert state.feed_message(noise) is None
+
+
+def test_package_names_in_cargo_s_spellings() -> None:
+    assert progress.package_name(f"{REGISTRY}#anyhow@1.0.105") == "anyhow"
+    assert progress.package_name("path+file:///a/some_name#0.1.0") == "some_name"
+    assert progress.package_name("path+file:///a/b#name@0.1.0") == "name"
+    assert progress.package_name(f"anyhow 1.0.1 ({REGISTRY})") == "anyhow"
+
+
+def test_plain_progress_is_never_long_silent() -> None:
+    now = [0.0]
+    out = StringIO()
+    display = progress.Display(Console(file=out, width=40), clock=lambda: now[0])
+    with display.step("compiling", total=3) as step:
+        for second in range(1, 36):
+            now[0] = float(second)
+            if second == 4:
+                step.finished("libc", "1/3")
+            step.tick("1/3", 1, "torch-sys")
+    assert out.getvalue().splitlines() == [
+        "compiling …",
+        "      4 s  [1/3] libc",
+        "     14 s  [1/3] still running: torch-sys",
+        "     24 s  [1/3] still running: torch-sys",
+        "     34 s  [1/3] still running: torch-sys",
+    ]
+
+
+def test_a_terminal_gets_a_live_line() -> None:
+    out = StringIO()
+    console = Console(file=out, width=100, force_terminal=True, color_system=None)
+    with progress.Display(console).step("compiling", total=3) as step:
+        step.tick("1/3", 1, "torch-sys [x]")
+    assert "1/3" in out.getvalue()
+    assert "torch-sys [x]" in out.getvalue()
+
+
+# Dependencies
+
+MANIFEST = """# Generated by Rextio. Do not edit manually.
+
+[package]
+name = "rextio_generated_native"
+version = "0.1.0"
+edition = "2021"
+rust-version = "1.83"
+build = "build.rs"
+
+[lib]
+name = "_rextio_native"
+crate-type = ["cdylib"]
+
+[profile.release]
+overflow-checks = true
+
+[dependencies]
+pyo3 = { version = "0.29", features = ["extension-module"] }
+tch = { version = "=0.24.0", features = ["python-extension"] }
+"""
+
+
+def test_the_crate_that_compiles_only_dependencies() -> None:
+    data = tomllib.loads(dependencies.dependency_manifest(MANIFEST))
+    original = tomllib.loads(MANIFEST)
+    for same in ("dependencies", "profile"):
+        assert data[same] == original[same]
+    assert data["package"]["name"] == data["lib"]["name"] == "rextio_torch_dependencies"
+    assert data["lib"]["crate-type"] == ["cdylib"]
+    assert "build" not in data["package"]
+    assert data["workspace"] == {}
+    assert dependencies.normalised_manifest(MANIFEST) == {
+        "dependencies": original["dependencies"],
+        "profile": original["profile"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#!/venv/bin/python3\nimport sys\n", "/venv/bin/python3"),
+        ("#!/bin/sh\n'''exec' \"/a b/bin/python\" \"$0\" \"$@\"\n' '''\n", "/a b/bin/python"),
+        ("\x7fELF", sys.executable),
+        ("", sys.executable),
+    ],
+)
+def test_the_interpreter_of_a_script(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "rextio").write_text(text)
+    assert dependencies.script_interpreter(tmp_path / "rextio") == expected
+    assert dependencies.script_interpreter(tmp_path / "none") == sys.executable
+
+
+def test_warm_copies_hold_nothing_of_a_project() -> None:
+    names = [
+        "librextio_generated_native.d",
+        "rextio_generated_native-0123",
+        "lib_rextio_native.so",
+        "rextio_torch_dependencies-0123",
+        "incremental",
+        "torch-sys-0123",
+        "libpyo3-0123.rlib",
+    ]
+    assert dependencies._ignore_own("", names) == set(names[:5])
+
+
+# Processes
+
+
+def test_output_comes_line_by_line(tmp_path: Path) -> None:
+    seen: list[tuple[str, str]] = []
+    status = processes.run_lines(
+        ["sh", "-c", "echo out; echo err >&2; exit 3"],
+        variables=os.environ,
+        cwd=tmp_path,
+        on_line=lambda *line: seen.append(line),
+        on_tick=lambda: None,
+    )
+    assert status == 3
+    assert sorted(seen) == [("stderr", "err"), ("stdout", "out")]
+
+
+def test_an_interrupt_ends_everything_that_was_started(tmp_path: Path) -> None:
+    # The grandchild is in a session of its own, as cargo is under Rextio.
+    script = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    pids: list[int] = []
+
+    def on_line(stream: str, line: str) -> None:
+        pids.append(int(line))
+        raise processes.Interrupted(2)
+
+    began = time.monotonic()
+    with pytest.raises(processes.Interrupted):
+        processes.run_lines(
+            [sys.executable, "-c", script],
+            variables=os.environ,
+            cwd=tmp_path,
+            on_line=on_line,
+            on_tick=lambda: None,
+        )
+    assert time.monotonic() - began < 10
+    assert not processes._alive(pids[0])
+
+
+# The command
+
+
+def test_an_environment_that_would_fail_starts_no_build(tmp_path: Path) -> None:
+    environment = make_environment(tmp_path)
+    initialise(tmp_path / "p", environment)
+    variables = {**environment.variables, "LIBTORCH_BYPASS_VERSION_CHECK": "1"}
+    display = progress.Display(Console(file=StringIO()))
+    with pytest.raises(UnfitEnvironmentError) as error:
+        build(tmp_path / "p", replace(environment, variables=variables), display)
+    assert [check.name for check in error.value.checks] == [
+        "variable LIBTORCH_BYPASS_VERSION_CHECK"
+    ]
+    assert not (tmp_path / "p" / ".rextio").exists()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_project_that_was_not_initialised_starts_no_build(tmp_path: Path) -> None:
+    display = progress.Display(Console(file=StringIO()))
+    (tmp_path / "p").mkdir()
+    with pytest.raises(CliError) as error:
+        build(tmp_path / "p", make_environment(tmp_path), display)
+    assert error.value.repair == f"rextio-torch init {tmp_path / 'p'}"
+    with pytest.raises(CliError, match="is not a folder"):
+        build(tmp_path / "none", make_environment(tmp_path), display)
+    assert not RECORD_FILE.is_absolute()
+
+
+def test_errors_as_text_and_as_json(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["build", str(tmp_path / "none")])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert [line.split(":")[0].strip() for line in result.stderr.splitlines()] == [
+        "error",
+        "expected",
+        "found",
+        "repair",
+    ]
+    result = CliRunner().invoke(cli, ["build", str(tmp_path / "none"), "--json"])
+    data = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert data["ok"] is False
+    assert data["error"]["found"] == "nothing"
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(cli, ["--version"])
+    assert result.output == "rextio-torch, version 0.2.0\n"
+
+
+def test_without_its_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import importlib.util as u, sys\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name in ('rich', 'click') else real(name, *a)\n"
+        "from rextio_torch.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert 'install "rextio-torch[cli]"' in done.stderr
+
+
+def test_the_command_line_imports_neither_torch_nor_numpy() -> None:
+    code = "import rextio_torch.cli.app, sys; print({'torch', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
