@@ -75,6 +75,10 @@ def decide(site: ClaimSite) -> Decision:
     # part: otherwise the site is not this plugin's business (yet).
     if arguments is None or any(_is_foreign(argument.type_key) for argument in arguments):
         return None
+    # Values known only at run time. A function passed by keyword is not among the site's keywords
+    # at all, only among its callables: without this check the call would look as if it had none.
+    if site.callables or any(not keyword.literal.is_literal for keyword in site.keywords):
+        return None
     operator, spelling = found
     try:
         return _bind(operator, spelling, arguments, site)
