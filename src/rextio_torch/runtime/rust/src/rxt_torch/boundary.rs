@@ -25,7 +25,7 @@ impl TensorType {
 impl std::fmt::Display for TensorType {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let dtype = dtype_name(self.kind);
-        write!(formatter, "a {dtype} tensor of rank {} on the CPU ({})", self.rank, self.marker)
+        write!(formatter, "a CPU tensor of dtype {dtype} and rank {} ({})", self.rank, self.marker)
     }
 }
 

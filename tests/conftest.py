@@ -1,0 +1,5 @@
+"""Fixtures that several folders of tests share."""
+
+from support.native import project
+
+__all__ = ["project"]

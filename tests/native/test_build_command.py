@@ -1,0 +1,332 @@
+"""`rextio-torch build` with the real cargo.
+
+The projects are at fixed paths in the repository's `.cache`, so that their build folders are warm
+the second time. The first run ever on a machine compiles the dependencies, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROJECTS = REPOSITORY / ".cache" / "native" / "build-command"
+#: The issue asks for 15 s; a rebuild takes about 3 s on an idle machine.
+REBUILD_SECONDS = 15.0
+
+MODEL = """\
+import torch
+from rextio_torch.types import TensorF32Cpu2D
+
+
+def activate(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.{name}(x)
+
+
+def documented(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    \"\"\"A docstring keeps a function on Python.\"\"\"
+    return torch.relu(x)
+"""
+
+#: Runs the built module's native function, not the wrapper that may fall back to Python.
+CALL = """
+import sys
+import torch
+sys.path.insert(0, sys.argv[1])
+import _rextio_native
+x = torch.tensor([[-1.0, 0.5, 2.0]])
+result = _rextio_native.model__activate(x)
+assert torch.equal(result, getattr(torch, sys.argv[2])(x)), result
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cargo() -> None:
+    """Fail, never skip, where there is nothing to build with."""
+    assert shutil.which("cargo"), "these tests need cargo: curl -sSf https://sh.rustup.rs | sh"
+
+
+def variables(**extra: str) -> dict[str, str]:
+    cache = os.environ.get("REXTIO_TORCH_CACHE_DIR", str(REPOSITORY / ".cache" / "rextio-torch"))
+    return {**os.environ, "REXTIO_TORCH_CACHE_DIR": cache, **extra}
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "rextio_torch.cli", *map(str, arguments)]
+
+
+def run(*arguments: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), env=variables(**extra), capture_output=True, text=True, check=False
+    )
+
+
+def make_project(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / ".cargo", ignore_errors=True)
+    write_model(folder, name)
+    done = run("init", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def write_model(folder: Path, name: str) -> None:
+    (folder / "model.py").write_text(MODEL.format(name=name))
+
+
+def build(project: Path) -> dict[str, Any]:
+    done = run("build", project, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    data: dict[str, Any] = json.loads(done.stdout)
+    assert data["ok"]
+    return data
+
+
+def check_module(project: Path, name: str) -> None:
+    """Require that the module that is there computes torch's `name`."""
+    folder = project / ".rextio" / "build" / "python"
+    subprocess.run([sys.executable, "-c", CALL, str(folder), name], check=True)
+
+
+def source_marks(project: Path) -> list[str]:
+    from rextio_torch.cli.source import marked_source_ids
+
+    (module,) = (project / ".rextio" / "build" / "python").glob("_rextio_native*.so")
+    return marked_source_ids(module)
+
+
+def compiled_crates(project: Path) -> list[str]:
+    """Return what cargo compiled in the last `rextio build`."""
+    report = json.loads((project / ".rextio" / "reports" / "build.json").read_text())
+    lines = report["native_build"]["stderr"].splitlines()
+    return [line.split()[1] for line in lines if line.lstrip().startswith("Compiling ")]
+
+
+@pytest.fixture
+def project() -> Path:
+    return make_project(PROJECTS / "project", "relu")
+
+
+def test_build_and_rebuild_after_an_edit(project: Path, record_property: Any) -> None:
+    first = build(project)
+    assert {f["qualname"]: f["native"] for f in first["functions"]} == {
+        "model.activate": True,
+        "model.documented": False,
+    }
+    documented = first["functions"][1]
+    assert documented["reason"] == "kept on Python by Rextio without a diagnostic"
+    assert source_marks(project) == [first["source_id"]]
+    check_module(project, "relu")
+
+    write_model(project, "tanh")
+    began = time.monotonic()
+    second = build(project)
+    seconds = time.monotonic() - began
+    record_property("rebuild_seconds", round(seconds, 2))
+    print(f"rebuild after an edit: {seconds:.1f} s, {second['seconds']}")
+    assert seconds < REBUILD_SECONDS
+    assert second["dependencies"] == "ready"
+    assert compiled_crates(project) == ["rextio_generated_native"]
+    assert second["source_id"] != first["source_id"]
+    assert source_marks(project) == [second["source_id"]]
+    check_module(project, "tanh")
+
+    record = json.loads((project / ".rextio" / "rextio-torch.json").read_text())
+    assert record["source_id"] == second["source_id"]
+    assert record["torch"].startswith("2.11.0")
+    assert record["python"] == sys.executable
+
+
+def test_text_output_lists_each_function(project: Path) -> None:
+    done = run("build", project)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("native  model.activate ") for line in lines)
+    assert any(line.startswith("python  model.documented ") for line in lines)
+    assert "1 of 2 functions native" in lines[-1]
+    assert "\x1b" not in done.stdout
+
+
+def test_plain_rextio_build_gives_the_same(project: Path) -> None:
+    build(project)
+    crate = project / ".rextio" / "generated" / "rust"
+    ours = {p.name: p.read_bytes() for p in [*crate.glob("src/*"), *crate.glob("Cargo.*")]}
+    # As typed in the activated environment.
+    activated = variables(
+        VIRTUAL_ENV=sys.prefix,
+        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    )
+    began = time.monotonic()
+    subprocess.run(
+        [Path(sys.executable).with_name("rextio"), "build", project, "--fallback=cpython"],
+        env=activated,
+        check=True,
+        capture_output=True,
+    )
+    print(f"plain rextio build: {time.monotonic() - began:.1f} s")
+    plain = {p.name: p.read_bytes() for p in [*crate.glob("src/*"), *crate.glob("Cargo.*")]}
+    assert plain == ours
+    assert compiled_crates(project) == ["rextio_generated_native"], "dependencies were rebuilt"
+    assert source_marks(project) == ["0" * 64]
+    check_module(project, "relu")
+    # And back again.
+    build(project)
+    assert compiled_crates(project) == ["rextio_generated_native"], "dependencies were rebuilt"
+
+
+def test_two_builds_of_two_sources_at_once_give_two_right_modules() -> None:
+    names = {"left": "sigmoid", "right": "tanh"}
+    for round_ in range(2):
+        projects = {make_project(PROJECTS / side, name): name for side, name in names.items()}
+        running = {
+            project: subprocess.Popen(
+                command("build", project, "--json"),
+                env=variables(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for project in projects
+        }
+        for project, process in running.items():
+            out, err = process.communicate()
+            assert process.returncode == 0, out + err
+            assert "waiting for another build" not in err
+            assert source_marks(project) == [json.loads(out)["source_id"]]
+        for project, name in projects.items():
+            check_module(project, name)
+        # The other way round: what the other project left behind must not be picked up.
+        names = dict(zip(names, reversed(names.values()), strict=True))
+        assert round_ in (0, 1)
+
+
+def test_two_builds_of_one_project_at_once_take_turns(project: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            command("build", project, "--json"),
+            env=variables(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    outputs = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert sum("waiting for another build" in err for _, err in outputs) == 1
+    assert len({json.loads(out)["source_id"] for out, _ in outputs}) == 1
+    check_module(project, "relu")
+
+
+def test_a_module_of_another_source_is_refused(project: Path) -> None:
+    build(project)
+    config = project / ".cargo" / "config.toml"
+    other = "f" * 64
+    # Cargo then compiles the module under another identity than the one the command gave it.
+    config.write_text(
+        config.read_text() + f'REXTIO_TORCH_SOURCE_ID = {{ value = "{other}", force = true }}\n'
+    )
+    done = run("build", project, "--json")
+    assert done.returncode == 1
+    error = json.loads(done.stdout)["error"]
+    assert error["message"].startswith("the built module is not this source's; it was removed")
+    assert other[:12] in error["found"]
+    assert not (project / ".rextio" / "rextio-torch.json").exists()
+    assert list((project / ".rextio" / "build" / "python").glob("_rextio_native*")) == []
+
+
+def test_a_new_project_is_seeded_from_the_warm_copy(tmp_path: Path, project: Path) -> None:
+    build(project)  # There is a warm copy from here on.
+    new = make_project(tmp_path / "new", "sigmoid")
+    try:
+        began = time.monotonic()
+        data = build(new)
+        print(f"first build of a new project: {time.monotonic() - began:.1f} s, {data['seconds']}")
+        assert data["dependencies"] == "seeded"
+        assert data["seconds"]["total"] < 60
+        assert compiled_crates(new) == ["rextio_generated_native"]
+        check_module(new, "sigmoid")
+    finally:
+        assert run("cache", "clear", "--project", new, "--yes").returncode == 0
+
+
+def test_a_project_without_native_functions_says_so() -> None:
+    folder = make_project(PROJECTS / "python-only", "relu")
+    (folder / "model.py").write_text('def f(x: int) -> int:\n    """Doc."""\n    return x\n')
+    done = run("build", folder)
+    assert done.returncode == 0, done.stderr
+    assert "no native function" in done.stdout.splitlines()
+    assert json.loads(run("build", folder, "--json").stdout)["module"] is None
+
+
+@pytest.fixture
+def failing_cargo(tmp_path: Path) -> str:
+    """A PATH whose cargo fails, as a broken compiler would, once the generated crate is built."""
+    real = shutil.which("cargo")
+    stub = tmp_path / "bin" / "cargo"
+    stub.parent.mkdir()
+    stub.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *--manifest-path*) '
+        "echo '   Compiling rextio_generated_native v0.1.0' >&2; "
+        "echo 'error[E0308]: mismatched types' >&2; exit 101;; esac\n"
+        f'exec "{real}" "$@"\n'
+    )
+    stub.chmod(0o755)
+    return f"{stub.parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_a_failed_build_shows_cargo_s_error(project: Path, failing_cargo: str) -> None:
+    build(project)
+    done = run("build", project, PATH=failing_cargo)
+    assert done.returncode == 1
+    assert "error: rextio build failed with exit status 1" in done.stderr
+    assert "| error[E0308]: mismatched types" in done.stderr
+    assert "Compiling" not in done.stderr
+    assert not (project / ".rextio" / "rextio-torch.json").exists()
+
+
+def test_an_interrupted_build_leaves_nothing_running(project: Path) -> None:
+    write_model(project, "exp")
+    process = subprocess.Popen(
+        command("build", project),
+        env=variables(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("building the project"):
+            break
+    deadline = time.monotonic() + 30
+    while not (started := cargo_processes(project)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert started, "cargo was never seen"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "interrupted" in err
+    assert cargo_processes(project) == []
+    assert not (project / ".rextio" / "rextio-torch.json").exists()
+    build(project)
+    check_module(project, "exp")
+
+
+def cargo_processes(project: Path) -> list[str]:
+    """Return the command lines of running processes that name the project's generated crate."""
+    done = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
+    )
+    crate = str(project / ".rextio" / "generated" / "rust")
+    return [line for line in done.stdout.splitlines() if "cargo" in line and crate in line]
