@@ -222,8 +222,8 @@ def test_two_builds_of_one_project_at_once_take_turns(project: Path) -> None:
     ]
     outputs = [process.communicate() for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
-    assert sum("waiting for another build" in err for _, err in outputs) == 1
-    assert len({json.loads(out)["source_id"] for out, _ in outputs}) == 1
+    assert sum("waiting for another build" in err for _, err in outputs) == 1, outputs
+    assert len({json.loads(out)["source_id"] for out, _ in outputs}) == 1, outputs
     check_module(project, "relu")
 
 

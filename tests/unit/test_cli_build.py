@@ -91,6 +91,17 @@ def test_the_mark_in_a_module(tmp_path: Path) -> None:
     assert f"source {other[:12]}" in (error.value.expected or "")
 
 
+def test_another_source_s_module_is_removed(tmp_path: Path) -> None:
+    for name in ("build", "generated"):
+        folder = tmp_path / ".rextio" / name / "python"
+        folder.mkdir(parents=True)
+        (folder / "_rextio_native.so").write_bytes(source.MARKER + b"ab" * 32)
+    module = tmp_path / ".rextio" / "build" / "python" / "_rextio_native.so"
+    with pytest.raises(CliError, match="it was removed, and the functions run in Python"):
+        verify(module, [function()], "cd" * 32, tmp_path)
+    assert list(tmp_path.rglob("*.so")) == []
+
+
 def test_a_module_without_the_mark(tmp_path: Path) -> None:
     module = tmp_path / "_rextio_native.so"
     module.write_bytes(b"\x7fELF")
@@ -356,6 +367,31 @@ def test_the_interpreter_of_a_script(tmp_path: Path, text: str, expected: str) -
     (tmp_path / "rextio").write_text(text)
     assert dependencies.script_interpreter(tmp_path / "rextio") == expected
     assert dependencies.script_interpreter(tmp_path / "none") == sys.executable
+
+
+def test_tools_that_a_project_configures(tmp_path: Path, project: Path) -> None:
+    environment = make_environment(tmp_path)
+    scripts = Path(environment.interpreter.scripts)
+    scripts.mkdir(parents=True)
+    (scripts / "rextio").write_text("#!/venv/bin/python3\n")
+    tools = dependencies.Tools.find(environment, project)
+    assert (tools.rextio, tools.cargo) == (str(scripts / "rextio"), "/bin/cargo")
+    assert tools.cargo_variables()["PYO3_PYTHON"] == "/venv/bin/python3"
+    assert "PYO3_PYTHON" not in tools.variables, "Rextio chooses it by itself"
+    assert "RUSTUP_TOOLCHAIN" not in tools.variables
+
+    (project / "rust" / "bin").mkdir(parents=True)
+    (project / "rust" / "bin" / "cargo").touch()
+    with (project / "rextio.toml").open("a") as stream:
+        stream.write('[toolchain]\ncargo = "rust"\nrust_toolchain = "1.95.0"\n')
+    tools = dependencies.Tools.find(environment, project)
+    assert tools.cargo == str(project / "rust" / "bin" / "cargo")
+    assert tools.variables["RUSTUP_TOOLCHAIN"] == "1.95.0"
+
+
+def test_rextio_s_command_is_missing(tmp_path: Path, project: Path) -> None:
+    with pytest.raises(CliError, match="command rextio is missing"):
+        dependencies.Tools.find(make_environment(tmp_path), project)
 
 
 def test_warm_copies_hold_nothing_of_a_project() -> None:

@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -66,11 +67,11 @@ def test_show_lists_what_is_there(root: Path, tmp_path: Path) -> None:
 def test_show_as_text_names_projects_that_are_gone(root: Path, tmp_path: Path) -> None:
     (tmp_path / "one").rmdir()
     status, output = run()
-    text = "".join(output.split())
     assert status == 0
-    assert f"{tmp_path / 'one'}(gone)" in text
-    assert f"{tmp_path / 'two'}(gone)" not in text
-    assert "warmcopy" in text
+    assert f"{tmp_path / 'one'} (gone)" in output
+    assert f"{tmp_path / 'two'} (gone)" not in output
+    assert "dependencies, to seed new build folders from" in output
+    assert all(str(entry.folder) in output for entry in cache.entries(root))
 
 
 def test_show_of_an_empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +161,15 @@ def test_a_lock_keeps_another_process_out_and_names_it(tmp_path: Path) -> None:
         pass
     process.join(20)
     assert said == [f"process {process.pid}"]
+
+
+def test_a_lock_outlives_its_holder_in_a_child(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock") as descriptor:
+        child = subprocess.Popen(["sleep", "0.5"], pass_fds=(descriptor,))
+    said: list[str] = []
+    with locked(tmp_path / "lock", waiting=said.append):
+        assert child.poll() is not None
+    assert said
 
 
 def test_copies_keep_times_and_links(tmp_path: Path) -> None:

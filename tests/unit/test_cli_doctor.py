@@ -316,7 +316,7 @@ def test_project_of_another_torch(tmp_path: Path) -> None:
     initialise(tmp_path / "p", environment)
     other = replace(environment, torch=Torch("2.11.0+cu130", "/torch"))
     check = failed(other, tmp_path / "p")["build folder"]
-    assert "another project, interpreter, torch" in check.found
+    assert "another project, interpreter or torch" in check.found
     assert check.repair == f"rextio-torch init {tmp_path / 'p'}"
 
 
@@ -329,6 +329,9 @@ def test_a_configuration_above_the_project_that_moves_the_target(tmp_path: Path)
     check = failed(environment, tmp_path / "deep" / "p")["cargo configuration"]
     assert str(config) in check.found
     assert "/fast/target" in check.found
+    config.write_text('[env]\nLIBTORCH_BYPASS_VERSION_CHECK = "1"\n')
+    check = failed(environment, tmp_path / "deep" / "p")["cargo configuration"]
+    assert "LIBTORCH_BYPASS_VERSION_CHECK" in (check.repair or "")
 
 
 def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:

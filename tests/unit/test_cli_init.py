@@ -9,7 +9,7 @@ from cli_environment import make_environment
 from rextio_torch.cli.environment import Torch
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import BuildFolder, cache_root
-from rextio_torch.cli.project import check_initialised, initialise
+from rextio_torch.cli.project import build_folder, check_initialised, initialise
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -168,7 +168,7 @@ def test_another_torch_or_python_or_project_has_another_folder(tmp_path: Path) -
 
     problem = check_initialised(tmp_path / "p", cuda)
     assert problem is not None
-    assert "another project, interpreter, torch" in (problem.found or "")
+    assert "another project, interpreter or torch" in (problem.found or "")
     assert problem.repair == f"rextio-torch init {tmp_path / 'p'}"
     # A folder that init chose is replaced without being asked to.
     assert initialise(tmp_path / "p", cuda).lines
@@ -180,6 +180,22 @@ def test_a_copied_project_must_be_initialised_again(tmp_path: Path) -> None:
     initialise(tmp_path / "p", environment)
     (tmp_path / "p").rename(tmp_path / "moved")
     assert check_initialised(tmp_path / "moved", environment) is not None
+
+
+def test_a_build_folder_is_kept_when_the_cache_variable_is_gone(tmp_path: Path) -> None:
+    environment = make_environment(tmp_path)
+    initialise(tmp_path / "p", environment)
+    chosen = build_folder(tmp_path / "p", environment)
+    variables = dict(environment.variables)
+    del variables["REXTIO_TORCH_CACHE_DIR"]
+    later = replace(environment, variables=variables)
+    assert check_initialised(tmp_path / "p", later) is None
+    assert build_folder(tmp_path / "p", later) == chosen
+    assert initialise(tmp_path / "p", later).lines == ()
+    # Naming another cache moves it there.
+    variables["REXTIO_TORCH_CACHE_DIR"] = str(tmp_path / "new-cache")
+    assert initialise(tmp_path / "p", replace(environment, variables=variables)).lines
+    assert build_folder(tmp_path / "p", later).root == tmp_path / "new-cache"
 
 
 def test_gitignore_is_only_touched_where_git_is(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from rextio_torch import versions
 from rextio_torch.cli import cache as cache_module
@@ -49,6 +47,16 @@ def _fail(error: CliError, as_json: bool = False) -> NoReturn:
     raise SystemExit(1)
 
 
+def _from_system(error: OSError) -> CliError:
+    place = f" ({error.filename})" if error.filename else ""
+    return CliError(
+        f"the system refused: {error.strerror or error}{place}",
+        expected="files that can be read and written, and room on the disk",
+        found=str(error)[:500],
+        repair="rextio-torch doctor",
+    )
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(versions.__version__, prog_name="rextio-torch")
 def cli() -> None:
@@ -68,6 +76,8 @@ def init(path: Path, force: bool) -> None:
         result = initialise(path, Environment.current(), force=force)
     except CliError as error:
         _fail(error)
+    except OSError as error:
+        _fail(_from_system(error))
     if not result.lines:
         _say(f"{result.project}: nothing to change")
         return
@@ -91,6 +101,8 @@ def build_command(path: Path, as_json: bool) -> None:
             result = build_project(path, Environment.current(), display)
     except CliError as error:
         _fail(error, as_json)
+    except OSError as error:
+        _fail(_from_system(error), as_json)
     except UnfitEnvironmentError as error:
         if as_json:
             checks = [check.to_dict() for check in error.checks]
@@ -214,27 +226,20 @@ def _show_cache(as_json: bool) -> None:
             }
         )
         return
-    _say(f"{root}: {human_size(total)} in {len(found)} folders")
+    _say(f"{root}: {human_size(total)} in {len(found)} folders (size, last used, torch, project)")
     if not found:
         _say(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("size", "last used", "torch", "project"):
-        table.add_column(column, overflow="fold", justify="right" if column == "size" else "left")
     for entry in found:
-        owner = entry.project or "(warm copy of the dependencies)"
+        owner = entry.project or "dependencies, to seed new build folders from"
         if entry.kind == "project" and entry.project is None:
-            owner = "(unknown)"
+            owner = "of an unknown project"
         if entry.project_is_gone:
             owner += " (gone)"
-        row = (
-            human_size(entry.size),
-            (entry.used or "unknown").replace("T", " ")[:16],
-            entry.torch or "unknown",
-            f"{owner}\n  {entry.folder}\n  {entry.python or 'unknown Python'}",
-        )
-        table.add_row(*(escape(cell) for cell in row))
-    Console(soft_wrap=False).print(table)
+        used = (entry.used or "unknown").replace("T", " ")[:16]
+        _say(f"{human_size(entry.size):>8}  {used}  torch {entry.torch or 'unknown'}  {owner}")
+        _say(f"{'':8}  {entry.folder}")
+        _say(f"{'':8}  {entry.python or 'unknown Python'}")
 
 
 @cache.command("clear")

@@ -20,11 +20,11 @@ from rextio_torch.cli.dependencies import Dependencies, Tools
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import write_atomically
-from rextio_torch.cli.layout import BuildFolder, now, require_project, write_origin
+from rextio_torch.cli.layout import now, require_project, write_origin
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.processes import run_lines
 from rextio_torch.cli.progress import Display
-from rextio_torch.cli.project import check_initialised
+from rextio_torch.cli.project import build_folder, check_initialised
 from rextio_torch.cli.report import Function, error_tail, failure_text, functions, read_report
 from rextio_torch.cli.source import (
     NO_SOURCE_ID,
@@ -81,7 +81,7 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
     if failed:
         raise UnfitEnvironmentError(failed)
     tools = Tools.find(environment, project)
-    folder = BuildFolder.of(project, environment)
+    folder = build_folder(project, environment)
     seconds = {"checks": time.monotonic() - started}
 
     def waiting(holder: str) -> None:
@@ -164,11 +164,15 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
 
 
 def verify(module: Path | None, listed: list[Function], identity: str, project: Path) -> None:
-    """Require that the module carries the mark of this source and of no other."""
+    """Require that the module carries the mark of this source and of no other, or remove it."""
     expected = any(function.uses_this_plugin for function in listed)
     marks = [] if module is None else marked_source_ids(module)
     if marks == [identity] or (not expected and not marks):
         return
+    if module is not None:
+        # Better no module than another source's: the functions then run in Python.
+        for name in ("build", "generated"):
+            (project / ".rextio" / name / "python" / module.name).unlink(missing_ok=True)
     if not marks:
         found = "no module" if module is None else f"{module} without a mark"
     elif marks == [NO_SOURCE_ID]:
@@ -176,7 +180,8 @@ def verify(module: Path | None, listed: list[Function], identity: str, project: 
     else:
         found = f"{module} of source {', '.join(mark[:12] for mark in marks)}"
     raise CliError(
-        "the built module is not this source's",
+        "the built module is not this source's"
+        + ("" if module is None else "; it was removed, and the functions run in Python"),
         expected=f"a module of source {identity[:12]}",
         found=found,
         repair=f"let no other build run in {project}, then rextio-torch build {project}; if it "

@@ -26,7 +26,13 @@ import tomlkit
 
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.files import copy_tree, read_toml, remove_partial, write_atomically
+from rextio_torch.cli.files import (
+    copy_tree,
+    read_toml,
+    remove_partial,
+    remove_tree,
+    write_atomically,
+)
 from rextio_torch.cli.layout import CARGO_FOLDER, BuildFolder, WarmCopy, write_origin
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.processes import run_lines
@@ -91,8 +97,12 @@ class Tools:
         if channel:
             variables["RUSTUP_TOOLCHAIN"] = str(channel)
         environment = replace(environment, variables=variables)
-        cargo = _configured(environment, "cargo", settings.get("cargo"))
+        cargo = _configured(environment, project, settings, "cargo")
+        python = _configured(environment, project, settings, "python", "python3", "python")
+        if python is not None:
+            variables["PYO3_PYTHON"] = python
         rustc = environment.which("rustc") or "rustc"
+        cargo = cargo or environment.which("cargo") or "cargo"
         return cls(rextio, cargo, rustc, variables)
 
     def cargo_variables(self) -> dict[str, str]:
@@ -107,15 +117,20 @@ class Tools:
         return variables
 
 
-def _configured(environment: Environment, name: str, configured: Any) -> str:
-    """Find a tool as Rextio does: a configured file or folder first, then PATH."""
-    chosen = environment.variables.get(f"REXTIO_{name.upper()}") or configured
-    if isinstance(chosen, str) and chosen:
-        base = Path(chosen).expanduser().absolute()
+def _configured(
+    environment: Environment, project: Path, settings: Mapping[str, Any], tool: str, *names: str
+) -> str | None:
+    """Find a tool that the project configures, a file or the folder it is in, as Rextio does."""
+    chosen = environment.variables.get(f"REXTIO_{tool.upper()}") or settings.get(tool)
+    if not isinstance(chosen, str) or not chosen:
+        return None
+    # Rextio runs in the project, so that is where a relative path begins.
+    base = project / Path(chosen).expanduser()
+    for name in names or (tool,):
         for candidate in (base, base / name, base / "bin" / name):
             if candidate.is_file():
                 return str(candidate)
-    return environment.which(name) or name
+    return None
 
 
 def script_interpreter(script: Path) -> str:
@@ -195,7 +210,7 @@ class Dependencies:
             self._write_state(key, quick, complete)
             return "ready"
         warm = self.folder.warm(key)
-        seeded = False if present else self._seed(warm)
+        seeded = self._seed(warm)
         self._compile(manifest)
         self._write_state(key, quick, complete)
         if not warm.cargo.is_dir():
@@ -265,6 +280,8 @@ class Dependencies:
             if not warm.cargo.is_dir():
                 return False
             with self.display.step("copying compiled dependencies of this machine"):
+                # What is there is of other dependencies, another compiler, or was interrupted.
+                remove_tree(self.folder.cargo)
                 copy_tree(warm.cargo, self.folder.cargo)
             write_origin(warm.folder, self.environment, None)
         return True

@@ -17,10 +17,11 @@ from typing import Literal
 from rextio_torch import platforms, versions
 from rextio_torch.cli.environment import Completed, Environment, version_tuple
 from rextio_torch.cli.files import human_size
-from rextio_torch.cli.layout import BuildFolder, cache_root
+from rextio_torch.cli.layout import cache_root
 from rextio_torch.cli.project import (
     CARGO_FILE,
     REXTIO_FILE,
+    build_folder,
     cargo_configurations,
     check_initialised,
 )
@@ -29,7 +30,7 @@ Status = Literal["ok", "warn", "fail"]
 
 ENTRY_POINT = "rextio_torch.plugin:plugin"
 #: What a build folder and a warm copy of its dependencies take, with room for both.
-NEEDED_SPACE = 1_500_000_000
+NEEDED_SPACE = 1_000_000_000
 
 #: Says where an interpreter belongs and which torch it imports, as torch-sys will ask it.
 _PROBE_DEEP = """
@@ -400,7 +401,7 @@ def check_variables(environment: Environment) -> Iterator[Check]:
 
 def check_cargo_configuration(environment: Environment, project: Path) -> Check:
     """Cargo's configuration files, of this project and of every folder above it."""
-    expected = "no target-dir or target in [build] of the configuration files that apply"
+    expected = f"no target-dir, target or {versions.BYPASS_VARIABLE} in the files that apply"
     for path, data in cargo_configurations(project, environment.variables):
         build = data.get("build", {}) if isinstance(data, dict) else {}
         for key in ("target-dir", "target"):
@@ -413,12 +414,21 @@ def check_cargo_configuration(environment: Environment, project: Path) -> Check:
                     "own target/release",
                     f"remove {key} from {path}",
                 )
+        variables = data.get("env", {}) if isinstance(data, dict) else {}
+        if isinstance(variables, dict) and versions.BYPASS_VARIABLE in variables:
+            return Check(
+                "cargo configuration",
+                "fail",
+                expected,
+                f"{path}: [env] sets {versions.BYPASS_VARIABLE}",
+                f"remove {versions.BYPASS_VARIABLE} from {path}",
+            )
     return Check("cargo configuration", "ok", expected, "none")
 
 
 def check_build_folder(environment: Environment, project: Path) -> Check:
     """The project's build folder: its own, of this interpreter and torch."""
-    folder = BuildFolder.of(project, environment)
+    folder = build_folder(project, environment)
     problem = check_initialised(project, environment)
     if problem is not None:
         return Check(
@@ -467,7 +477,7 @@ def check_space(environment: Environment, project: Path | None = None) -> Check:
         return Check(name, "warn", expected, "not known")
     if free >= NEEDED_SPACE:
         return Check(name, "ok", expected, f"{human_size(free)} free")
-    filled = project is not None and BuildFolder.of(project, environment).cargo.is_dir()
+    filled = project is not None and build_folder(project, environment).cargo.is_dir()
     return Check(
         name,
         "warn" if filled else "fail",

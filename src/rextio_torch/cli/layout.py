@@ -20,7 +20,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,19 @@ class BuildFolder:
             path_digest=_digest(str(resolved))[:10],
             environment_digest=environment_digest(environment)[:10],
         )
+
+    def at(self, build_dir: object) -> BuildFolder | None:
+        """Return this folder under the cache root of a configured build-dir, if it is this one.
+
+        A project keeps its build folder when the variable that chose the cache root is gone.
+        """
+        if not isinstance(build_dir, str):
+            return None
+        path = Path(build_dir)
+        if not path.is_absolute() or len(path.parents) < 3:
+            return None
+        moved = replace(self, root=path.parents[2])
+        return moved if moved.cargo == path else None
 
     @property
     def folder(self) -> Path:
@@ -172,20 +185,9 @@ def read_origin(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def is_ours(path: Path, root: Path) -> bool:
-    """Whether a build-dir is one that `rextio-torch init` chose, for whatever environment.
-
-    Another cache root counts too: the layout above is what tells.
-    """
-    return (
-        path.name == CARGO_FOLDER
-        and path.parent.parent.name == "builds"
-        and (
-            root in path.parents
-            or path.parents[2].name == "rextio-torch"
-            or (path.parent / ORIGIN_FILE).exists()
-        )
-    )
+def is_ours(path: Path) -> bool:
+    """Whether a build-dir is one that `rextio-torch init` chose, for whatever environment."""
+    return re.search(r"/builds/[^/]+-[0-9a-f]{10}-[0-9a-f]{10}/cargo$", path.as_posix()) is not None
 
 
 def require_project(path: Path) -> Path:

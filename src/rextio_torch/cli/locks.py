@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,9 @@ def locked(
 
     The descriptor can be handed to a child process: the lock then lasts until both are gone.
     """
+    # Not at the top: the command line must be able to say that Windows is not supported.
+    import fcntl
+
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -16,7 +16,7 @@ from rextio_torch import versions
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import read_toml, read_toml_text, write_atomically
-from rextio_torch.cli.layout import BuildFolder, is_ours
+from rextio_torch.cli.layout import CACHE_VARIABLE, BuildFolder, is_ours
 
 REXTIO_FILE = "rextio.toml"
 CARGO_FILE = Path(".cargo") / "config.toml"
@@ -66,7 +66,9 @@ def initialise(path: Path, environment: Environment, *, force: bool = False) -> 
     folder = BuildFolder.of(project, environment)
     changes = [
         _plan_rextio(project),
-        _plan_cargo(project, folder, force=force),
+        _plan_cargo(
+            project, folder, keep_root=not environment.variables.get(CACHE_VARIABLE), force=force
+        ),
         _plan_gitignore(project),
     ]
     lines: list[str] = []
@@ -146,7 +148,7 @@ def _plan_rextio(project: Path) -> Change:
     return Change(path, tomlkit.dumps(document), reasons)
 
 
-def _plan_cargo(project: Path, folder: BuildFolder, *, force: bool) -> Change:
+def _plan_cargo(project: Path, folder: BuildFolder, *, keep_root: bool, force: bool) -> Change:
     path = project / CARGO_FILE
     legacy = path.with_name("config")
     if legacy.is_file():
@@ -164,8 +166,9 @@ def _plan_cargo(project: Path, folder: BuildFolder, *, force: bool) -> Change:
 
     build = _table(document, "build", path)
     present = build.get("build-dir")
-    if present != wanted:
-        if present is not None and not force and not is_ours(Path(str(present)), folder.root):
+    kept = keep_root and folder.at(present) is not None
+    if present != wanted and not kept:
+        if present is not None and not force and not is_ours(Path(str(present))):
             raise CliError(
                 f"{path} already has a build folder of its own; nothing was written",
                 expected=f'build-dir = "{wanted}", which belongs to this project, interpreter '
@@ -236,18 +239,17 @@ def check_initialised(project: Path, environment: Environment) -> CliError | Non
             found=f"no {REXTIO_FILE}" if not settings else f"enabled = {list(enabled)}",
             repair=repair,
         )
-    wanted = str(BuildFolder.of(project, environment).cargo)
+    folder = BuildFolder.of(project, environment)
     present = cargo.get("build", {}).get("build-dir")
-    if present != wanted:
+    if folder.at(present) is None:
         return CliError(
             f"{project} has no build folder for this interpreter and torch"
             if present is not None
             else f"{project} has no build folder",
-            expected=f'build-dir = "{wanted}" in {CARGO_FILE}',
+            expected=f'build-dir = "{folder.cargo}" in {CARGO_FILE}',
             found="no build-dir"
             if present is None
-            else f'build-dir = "{present}", '
-            "which belongs to another project, interpreter, torch or cache folder",
+            else f'build-dir = "{present}", which belongs to another project, interpreter or torch',
             repair=repair,
         )
     if _env_value(cargo.get("env", {}).get(LINK_VARIABLE)) != "1":
@@ -258,6 +260,16 @@ def check_initialised(project: Path, environment: Environment) -> CliError | Non
             repair=repair,
         )
     return None
+
+
+def build_folder(project: Path, environment: Environment) -> BuildFolder:
+    """Return the folder that a project is configured to build in, or the one it should have."""
+    folder = BuildFolder.of(project, environment)
+    try:
+        settings = read_toml(project / CARGO_FILE)
+    except CliError:
+        return folder
+    return folder.at(settings.get("build", {}).get("build-dir")) or folder
 
 
 def cargo_configurations(project: Path, variables: Mapping[str, str]) -> list[tuple[Path, Any]]:
