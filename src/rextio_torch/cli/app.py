@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -59,8 +60,11 @@ def _from_system(error: OSError) -> CliError:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(versions.__version__, prog_name="rextio-torch")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Turn typed PyTorch inference functions into native code, as a Rextio plugin."""
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
 @cli.command()
@@ -90,10 +94,11 @@ def init(path: Path, force: bool) -> None:
 @click.argument("path", type=click.Path(path_type=Path), default=".")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def build_command(path: Path, as_json: bool) -> None:
-    """Build PATH with `rextio build`, and list which functions are native.
+    """Build PATH and list which functions are native.
 
-    Compiles the dependencies first, with progress, keeps other builds of this project out, and
-    checks that the module it gives was built from this source.
+    This is `rextio build` with more around it: it compiles the dependencies first, with progress,
+    keeps other builds of this project out, and checks that the module it gives was built from this
+    source.
     """
     display = Display(Console(stderr=as_json))
     try:
@@ -226,7 +231,8 @@ def _show_cache(as_json: bool) -> None:
             }
         )
         return
-    _say(f"{root}: {human_size(total)} in {len(found)} folders (size, last used, torch, project)")
+    columns = " (size, last used, torch, project)" if found else ""
+    _say(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
     if not found:
         _say(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
         return

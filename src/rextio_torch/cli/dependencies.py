@@ -279,7 +279,7 @@ class Dependencies:
         with locked(warm.lock, shared=True, waiting=self._waiting("the warm copy")):
             if not warm.cargo.is_dir():
                 return False
-            with self.display.step("copying compiled dependencies of this machine"):
+            with self.display.step("copying compiled dependencies"):
                 # What is there is of other dependencies, another compiler, or was interrupted.
                 remove_tree(self.folder.cargo)
                 copy_tree(warm.cargo, self.folder.cargo)
@@ -293,7 +293,7 @@ class Dependencies:
                 if warm.cargo.is_dir():
                     return
                 remove_partial(warm.folder, CARGO_FOLDER)
-                with self.display.step("keeping a copy of the dependencies for other projects"):
+                with self.display.step("keeping a copy for other projects"):
                     copy_tree(self.folder.cargo, warm.cargo, ignore=_ignore_own)
                 write_origin(warm.folder, self.environment, None)
         except (OSError, shutil.Error) as error:
@@ -322,7 +322,7 @@ class Dependencies:
                 if name is not None:
                     step.finished(name, progress.counter)
 
-        with self.display.step("compiling the dependencies, once per environment", total) as step:
+        with self.display.step("compiling dependencies", total) as step:
             status = run_lines(
                 [
                     self.tools.cargo,

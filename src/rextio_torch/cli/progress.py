@@ -20,9 +20,10 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 
 _STARTED = re.compile(r"^\s*Compiling (\S+) v(\S+)")
-_SLOW = {"torch-sys": "libtorch's C++ bindings, about two minutes"}
+_SLOW = {"torch-sys": "libtorch's C++ bindings: minutes"}
 
 
 @dataclass
@@ -128,11 +129,15 @@ class Display:
             columns = [
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
-                *((BarColumn(bar_width=24), MofNCompleteColumn()) if total else ()),
+                *((BarColumn(bar_width=20), MofNCompleteColumn()) if total else ()),
                 TimeElapsedColumn(),
-                TextColumn("{task.fields[detail]}", markup=False),
+                TextColumn(
+                    "{task.fields[detail]}",
+                    markup=False,
+                    table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+                ),
             ]
-            with Progress(*columns, console=self.console, transient=True) as progress:
+            with Progress(*columns, console=self.console, transient=True, expand=True) as progress:
                 task = progress.add_task(title, total=total, detail="")
                 step = LiveStep(self, title, progress, task)
                 yield step
