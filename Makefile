@@ -1,0 +1,48 @@
+# The two commands: `make demo` and `make test`. Both create .venv and install what they need.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+# Build folders and test projects; nothing outside the repository is written.
+export REXTIO_TORCH_CACHE_DIR ?= $(CURDIR)/.cache/rextio-torch
+# libtorch's build script asks the `python` on PATH for the installed torch.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: demo test lint types docs format lock clean
+
+demo: $(VENV)/.installed
+	python examples/digits/demo.py
+
+test: lint types
+	python -m pytest
+
+lint: $(VENV)/.installed
+	ruff check
+	ruff format --check
+
+types: $(VENV)/.installed
+	mypy
+
+docs: $(VENV)/.installed
+	python -m rextio_torch.derive.pages docs
+
+format: $(VENV)/.installed
+	ruff check --fix
+	ruff format
+	cargo fmt --manifest-path src/rextio_torch/runtime/rust/Cargo.toml
+
+lock: $(VENV)/.installed
+	uv pip compile pyproject.toml --all-extras --generate-hashes --no-annotate \
+		--python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
+
+clean:
+	rm -rf .cache $(VENV) examples/digits/inference/.rextio examples/digits/inference/.cargo
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
+	uv pip install --python $(BIN)/python --require-hashes -r requirements.lock
+	uv pip install --python $(BIN)/python --no-deps -e .
+	touch $@
