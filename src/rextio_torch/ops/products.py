@@ -106,7 +106,7 @@ MATMUL = Operator(
             "vectors give a tensor of rank 0, which is not supported."
         ),
         example="u @ v  # both TensorF32Cpu1D",
-        instead="(u * v).sum(dim=0, keepdim=True)  # as two statements; a tensor of one value",
+        instead="w = u * v; w.sum(dim=0, keepdim=True)  # a tensor of one value",
     ),
 )
 
