@@ -266,7 +266,7 @@ def test_progress_from_what_cargo_says() -> None:
     executed = {"reason": "build-script-executed", "package_id": f"{REGISTRY}#libc@0.2.0"}
     assert state.feed_message(json.dumps(executed)) is None
     assert state.counter == "0/4"
-    assert state.current == "torch-sys (libtorch's C++ bindings: minutes), libc"
+    assert state.current == "torch-sys (takes minutes), libc"
     assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0")) == "libc"
     assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0")) is None
     assert state.feed_message(artifact(f"{REGISTRY}#quote@1.0.0", fresh=True)) is None

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Column
 
 _STARTED = re.compile(r"^\s*Compiling (\S+) v(\S+)")
-_SLOW = {"torch-sys": "libtorch's C++ bindings: minutes"}
+_SLOW = {"torch-sys": "takes minutes"}
 
 
 @dataclass
@@ -129,7 +129,7 @@ class Display:
             columns = [
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
-                *((BarColumn(bar_width=20), MofNCompleteColumn()) if total else ()),
+                *((BarColumn(bar_width=12), MofNCompleteColumn()) if total else ()),
                 TimeElapsedColumn(),
                 TextColumn(
                     "{task.fields[detail]}",
