@@ -159,8 +159,9 @@ def _bind_positional(
 ) -> dict[str, _Argument]:
     positional = [parameter for parameter in parameters if parameter.positional]
     if len(arguments) > len(positional):
+        plural = "" if len(positional) == 1 else "s"
         raise _Unsupported(
-            f"it takes at most {len(positional)} positional arguments, got {len(arguments)}"
+            f"it takes at most {len(positional)} positional argument{plural}, got {len(arguments)}"
         )
     return {
         parameter.name: argument for parameter, argument in zip(positional, arguments, strict=False)
