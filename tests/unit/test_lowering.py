@@ -216,6 +216,37 @@ def test_callback_function_has_operations(emitted: dict[str, str]) -> None:
     assert "rxt_torch::ops::" not in emitted["bare__scalar_only"]
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="Rextio 0.1 reports only direct calls back into Python to function_scope_guard",
+)
+def test_no_scope_around_an_indirect_callback(tmp_path: Path) -> None:
+    """A native scalar function in between calls back: the callback sees the guard's grad mode."""
+    source = """
+SEEN = []
+
+
+def note(n: int) -> int:
+    SEEN.append(n)
+    return n + 1
+
+
+@rextio.native
+def between(n: int) -> int:
+    return note(n) + 1
+
+
+@rextio.native
+def outer(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    h = x.relu()
+    k = between(n)
+    return h.tanh()
+"""
+    text = functions(generate(tmp_path, {"m": HEADER + source}))["m__outer"]
+    assert "m__between(" in text
+    assert "FunctionScope" not in text
+
+
 def test_generation_is_deterministic(tmp_path: Path) -> None:
     modules = {"families": HEADER + FAMILIES}
     assert generate(tmp_path / "a", modules) == generate(tmp_path / "b", modules)
