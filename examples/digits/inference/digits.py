@@ -1,4 +1,7 @@
+"""Inference of the digits classifier, as typed functions that build natively."""
+
 import torch.nn.functional as F
+
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
 
 

@@ -1,0 +1,76 @@
+"""The runtime crate by itself: format, lints and cargo tests, with and without libtorch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from support.native import CACHE, REPOSITORY, NativeProject
+
+CRATE = REPOSITORY / "src" / "rextio_torch" / "runtime" / "rust"
+
+
+def cargo(*arguments: str, **environment: str) -> None:
+    """Run cargo on the crate; its output is the failure message."""
+    done = subprocess.run(
+        ["cargo", *arguments],
+        cwd=CRATE,
+        env={**os.environ, "CARGO_TARGET_DIR": str(CACHE / "runtime-crate"), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"cargo {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def build_dir(project: NativeProject) -> str:
+    """Return a build folder with libtorch's bindings compiled: a copy of the project's."""
+    configuration = tomllib.loads((project.path / ".cargo" / "config.toml").read_text())
+    warm = Path(configuration["build"]["build-dir"])
+    copy = CACHE / "runtime-crate-build" / warm.parent.name
+    if not copy.exists():
+        shutil.copytree(warm, copy, symlinks=True)
+    return str(copy)
+
+
+def test_format() -> None:
+    cargo("fmt", "--check")
+
+
+def test_lints_without_libtorch() -> None:
+    cargo("clippy", "--all-targets", "--", "-D", "warnings")
+
+
+def test_lints_with_libtorch(build_dir: str) -> None:
+    cargo(
+        "clippy", "--release", "--features", "libtorch", "--", "-D", "warnings",
+        CARGO_BUILD_BUILD_DIR=build_dir, LIBTORCH_USE_PYTORCH="1",
+    )  # fmt: skip
+
+
+def test_cargo_tests() -> None:
+    cargo("test")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("LIBTORCH_BYPASS_VERSION_CHECK", "1", "LIBTORCH_BYPASS_VERSION_CHECK is set"),
+        ("REXTIO_TORCH_SOURCE_ID", "short", "must be 64 hexadecimal digits"),
+    ],
+)
+def test_a_wrong_variable_stops_compilation(tmp_path, variable, value, message) -> None:
+    command = ["rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata"]
+    command += ["--out-dir", str(tmp_path), str(CRATE / "src" / "rxt_torch" / "identity.rs")]
+    clean = {k: v for k, v in os.environ.items() if k != variable}
+    assert subprocess.run(command, env=clean, check=False).returncode == 0
+    done = subprocess.run(
+        command, env={**clean, variable: value}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert message in done.stderr
