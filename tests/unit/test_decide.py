@@ -90,6 +90,7 @@ def test_reasons_are_short_sentences(operator: Operator) -> None:
     [
         (("TensorI64Cpu1D",), {"dim": 0}, "operands of type (TensorI64Cpu1D) are not supported"),
         (("float",), {"dim": 1}, "`input` must be a float32 CPU tensor, got a Python float"),
+        (("None",), {"dim": 1}, "`input` must be a float32 CPU tensor, got None"),
         (("TensorF32Cpu2D",), {}, "`dim` is missing"),
         (("TensorF32Cpu2D",), {"dim": -1}, "`dim=-1` is not supported, only 0 or 1"),
         (("TensorF32Cpu1D",), {"dim": 0}, "`keepdim=False` is not supported, only True"),
@@ -108,7 +109,10 @@ def test_reasons(arguments: tuple[str, ...], keywords: dict[str, object], reason
         "",
         mean,
         next(spelling for spelling in mean.spellings if spelling.kind == "function"),
-        tuple(map(forms.Operand, arguments)),
+        tuple(
+            forms.Literal(None) if annotation == "None" else forms.Operand(annotation)
+            for annotation in arguments
+        ),
         tuple((name, forms.Literal(value)) for name, value in keywords.items()),
     )
     decision = decide(form.site())

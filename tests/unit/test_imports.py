@@ -12,7 +12,7 @@ import pytest
 def _modules_after(statements: str) -> set[str]:
     program = f"import sys, json\n{statements}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     )
     return set(json.loads(done.stdout.splitlines()[-1]))
 
