@@ -211,10 +211,10 @@ class TestEmptyAndErrors:
     def test_no_silent_promotion(self, project) -> None:
         # pytorch #177630
         native, _ = project.pair(LINEAR_NO_BIAS)
-        with pytest.raises(ValueError, match=r"parameter 'input'.*float64"):
+        with pytest.raises(ValueError, match=r"parameter 'p0'.*float64"):
             native(torch.ones(2, 3, dtype=torch.float64), torch.ones(4, 3))
         native, _ = project.pair(reduction("mean", 1))
-        with pytest.raises(ValueError, match=r"parameter 'input'.*int64"):
+        with pytest.raises(ValueError, match=r"parameter 'p0'.*int64"):
             native(torch.ones(2, 3, dtype=torch.int64))
 
 

@@ -212,7 +212,7 @@ def _option_ways(
             continue
         optional = [p for p in tail if p.default is not REQUIRED and p.default == options[p.name]]
         for fixed in ((), spelling.fixed) if spelling.fixed else ((),):
-            for given in {tail, tuple(p for p in tail if p not in optional)}:
+            for given in dict.fromkeys([tail, tuple(p for p in tail if p not in optional)]):
                 keywords = [(p.name, Literal(options[p.name])) for p in given]
                 for p in fixed:
                     assert p.default is not REQUIRED

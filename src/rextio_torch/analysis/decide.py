@@ -196,7 +196,7 @@ def _option_value(parameter: Parameter, argument: _Argument | None) -> OptionVal
             raise _Unsupported(f"`{parameter.name}` is missing")
         return parameter.default
     if not argument.literal.is_literal:
-        how = " given by keyword" if argument.type_key == "bool" else ""
+        how = " given by keyword" if argument.type_key in ("bool", "str") else ""
         raise _Unsupported(
             f"`{parameter.name}` must be a literal{how}, got {_type_text(argument)} value"
         )
