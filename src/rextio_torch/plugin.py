@@ -21,22 +21,21 @@ from rextio_torch.derive import records
 from rextio_torch.lowering import emit
 from rextio_torch.ops.model import TENSOR_TYPES
 from rextio_torch.runtime.loader import helpers
-from rextio_torch.versions import PLUGIN_API_VERSION, PLUGIN_ID, TCH_VERSION, __version__
+from rextio_torch.versions import (
+    PLUGIN_API_VERSION,
+    PLUGIN_ID,
+    TCH_VERSION,
+    __version__,
+    plugin_api_fits,
+)
 
 
-def require_plugin_api(host: str, needed: str = PLUGIN_API_VERSION) -> None:
-    """Raise `RuntimeError` unless the host's plugin API has our major and at least our minor."""
-    try:
-        host_version = tuple(int(part) for part in host.split(".")[:2])
-    except ValueError:
-        host_version = ()
-    needed_version = tuple(int(part) for part in needed.split("."))
-    if len(host_version) != 2 or (
-        host_version[0] != needed_version[0] or host_version[1] < needed_version[1]
-    ):
+def require_plugin_api(host: str) -> None:
+    """Raise `RuntimeError` unless this plugin fits the host's plugin API."""
+    if not plugin_api_fits(host):
         raise RuntimeError(
-            f"{PLUGIN_ID} {__version__} needs Rextio plugin API {needed} (same major, at least "
-            f"this minor), but the installed Rextio has {host}; install a matching rextio"
+            f"{PLUGIN_ID} {__version__} needs Rextio plugin API {PLUGIN_API_VERSION} (same major, "
+            f"at least this minor), but the installed Rextio has {host}; install a matching rextio"
         )
 
 
