@@ -39,6 +39,7 @@ def make_machine(tmp_path: Path) -> Machine:
     prefix = str(tmp_path / "venv")
     return Machine(
         {
+            "rextio": Completed(0),
             "cargo": Completed(0, "cargo 1.95.0 (f2d3ce0bd 2026-03-21)\n"),
             "rustc": Completed(0, "rustc 1.95.0 (59807616e 2026-04-14)\n"),
             "c++": Completed(0, "c++ (Debian) 12.2.0\n"),

@@ -11,15 +11,20 @@ from pathlib import Path
 import pytest
 from cli_environment import make_environment
 from click.testing import CliRunner
+from rextio.analyzer.project_namespace import BUILTIN_IGNORED_PARTS
+from rextio.build.cargo_builder import _should_retry_offline
+from rextio.build.toolchain import resolve_tool
 from rich.console import Console
 
-from rextio_torch.cli import dependencies, processes, progress, report, source
+from rextio_torch import versions
+from rextio_torch.cli import dependencies, doctor, processes, progress, report, source, toolchain
 from rextio_torch.cli.app import cli
-from rextio_torch.cli.build import RECORD_FILE, UnfitEnvironmentError, build, built_module, verify
+from rextio_torch.cli.build import build, built_module, verify
 from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.layout import BuildFolder
 from rextio_torch.cli.project import initialise
 
-# The identity of a source
+# The source id
 
 
 @pytest.fixture
@@ -31,10 +36,10 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_identity_changes_with_every_input(tmp_path: Path, project: Path) -> None:
+def test_the_source_id_changes_with_every_input(tmp_path: Path, project: Path) -> None:
     environment = make_environment(tmp_path)
     seen = {source.source_id(project, environment)}
-    assert all(len(identity) == 64 for identity in seen)
+    assert all(len(source_id) == 64 for source_id in seen)
     edits = {
         "package/model.py": "def f(): return 1\n",
         "package/stub.pyi": "",
@@ -52,16 +57,20 @@ def test_the_identity_changes_with_every_input(tmp_path: Path, project: Path) ->
     assert len(seen) == len(edits) + 3
 
 
-def test_the_identity_does_not_change_with_anything_else(tmp_path: Path, project: Path) -> None:
+def test_the_source_id_does_not_change_with_anything_else(tmp_path: Path, project: Path) -> None:
     environment = make_environment(tmp_path)
     before = source.source_id(project, environment)
-    for name in ("README.md", ".rextio/build/x.py", "__pycache__/x.py", ".venv/x.py", "build/x.py"):
+    for name in ("README.md", *(f"{folder}/x.py" for folder in BUILTIN_IGNORED_PARTS)):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("")
     os.utime(project / "package" / "model.py", (1, 1))
     assert source.source_id(project, environment) == before
     project.rename(tmp_path / "moved")
     assert source.source_id(tmp_path / "moved", environment) == before
+
+
+def test_skipped_folders_are_those_that_rextio_never_scans() -> None:
+    assert source._SKIPPED == BUILTIN_IGNORED_PARTS
 
 
 def test_moving_bytes_between_files_is_a_change(tmp_path: Path, project: Path) -> None:
@@ -260,24 +269,22 @@ def artifact(package: str, kind: str = "lib", fresh: bool = False) -> str:
 
 def test_progress_from_what_cargo_says() -> None:
     state = progress.CargoProgress(total=4, root="root_crate")
-    assert state.feed_status("   Compiling libc v0.2.0", 1.0) == "libc"
-    assert state.feed_status("   Compiling torch-sys v0.24.0", 2.0) == "torch-sys"
-    assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0", "custom-build")) is None
+    assert state.feed("   Compiling libc v0.2.0", 1.0) is None
+    assert state.feed("   Compiling torch-sys v0.24.0", 2.0) is None
+    assert state.feed("   Compiling root_crate v0.1.0", 2.0) is None
+    assert state.feed(artifact(f"{REGISTRY}#libc@0.2.0", "custom-build"), 3.0) is None
     executed = {"reason": "build-script-executed", "package_id": f"{REGISTRY}#libc@0.2.0"}
-    assert state.feed_message(json.dumps(executed)) is None
+    assert state.feed(json.dumps(executed), 3.0) is None
     assert state.counter == "0/4"
     assert state.current == "torch-sys (takes minutes), libc"
-    assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0")) == "libc"
-    assert state.feed_message(artifact(f"{REGISTRY}#libc@0.2.0")) is None
-    assert state.feed_message(artifact(f"{REGISTRY}#quote@1.0.0", fresh=True)) is None
-    assert state.feed_message(artifact("path+file:///x/root_crate#0.1.0", "cdylib")) is None
+    assert state.feed(artifact(f"{REGISTRY}#libc@0.2.0"), 3.0) == "libc"
+    assert state.feed(artifact(f"{REGISTRY}#libc@0.2.0"), 3.0) is None
+    assert state.feed(artifact(f"{REGISTRY}#quote@1.0.0", fresh=True), 3.0) is None
+    assert state.feed(artifact("path+file:///x/root_crate#0.1.0", "cdylib"), 3.0) is None
     assert (state.counter, state.fresh, list(state.running)) == ("2/4", 1, ["torch-sys"])
-    assert state.feed_status("error: could not compile", 3.0) is None
-    assert state.notes == ["error: could not compile"]
-    assert state.feed_message('{"reason":"build-finished","success":false}') is None
-    assert state.success is False
-    for noise in ("", "not json", "[]", "3", "{}"):
-        assert state.feed_message(noise) is None
+    for noise in ("", "error: could not compile", "{", "{}", '{"reason":"build-finished"}'):
+        assert state.feed(noise, 3.0) is None
+    assert state.notes == ["error: could not compile", "{"]
 
 
 def test_package_names_in_cargo_s_spellings() -> None:
@@ -291,28 +298,42 @@ def test_plain_progress_is_never_long_silent() -> None:
     now = [0.0]
     out = StringIO()
     display = progress.Display(Console(file=out, width=40), clock=lambda: now[0])
-    with display.step("compiling", total=3) as step:
+    cargo = progress.CargoProgress(total=3, done={"libc"}, running={"torch-sys": 0.0})
+    with display.step("compiling", cargo) as step:
         for second in range(1, 36):
             now[0] = float(second)
             if second == 4:
-                step.finished("libc", "1/3")
-            step.tick("1/3", 1, "torch-sys")
+                step.finished("libc")
+            step.tick()
     assert out.getvalue().splitlines() == [
         "compiling …",
         "      4 s  [1/3] libc",
-        "     14 s  [1/3] still running: torch-sys",
-        "     24 s  [1/3] still running: torch-sys",
-        "     34 s  [1/3] still running: torch-sys",
+        "     14 s  [1/3] still running: torch-sys (takes minutes)",
+        "     24 s  [1/3] still running: torch-sys (takes minutes)",
+        "     34 s  [1/3] still running: torch-sys (takes minutes)",
     ]
+
+
+def test_a_step_that_is_not_cargo_s_says_its_title() -> None:
+    now = [0.0]
+    out = StringIO()
+    display = progress.Display(Console(file=out, width=40), clock=lambda: now[0])
+    with display.step("translating") as step:
+        now[0] = 11.0
+        step.tick()
+    assert out.getvalue().splitlines()[1] == "     11 s  still running: translating"
 
 
 def test_a_terminal_gets_a_live_line() -> None:
     out = StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
-    with progress.Display(console).step("compiling", total=3) as step:
-        step.tick("1/3", 1, "torch-sys [x]")
+    cargo = progress.CargoProgress(done={"libc"}, running={"crate [x]": 0.0})
+    with progress.Display(console).step("compiling", cargo) as step:
+        cargo.total = 3
+        step.finished("libc")
+        step.tick()
     assert "1/3" in out.getvalue()
-    assert "torch-sys [x]" in out.getvalue()
+    assert "crate [x]" in out.getvalue()
 
 
 # Dependencies
@@ -365,33 +386,113 @@ def test_the_crate_that_compiles_only_dependencies() -> None:
 )
 def test_the_interpreter_of_a_script(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "rextio").write_text(text)
-    assert dependencies.script_interpreter(tmp_path / "rextio") == expected
-    assert dependencies.script_interpreter(tmp_path / "none") == sys.executable
+    assert toolchain.script_interpreter(tmp_path / "rextio") == expected
+    assert toolchain.script_interpreter(tmp_path / "none") == sys.executable
+
+
+def executable(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    path.chmod(0o755)
+    return path
+
+
+def configure(project: Path, text: str) -> None:
+    with (project / "rextio.toml").open("a") as stream:
+        stream.write(f"[toolchain]\n{text}\n")
 
 
 def test_tools_that_a_project_configures(tmp_path: Path, project: Path) -> None:
     environment = make_environment(tmp_path)
-    scripts = Path(environment.interpreter.scripts)
-    scripts.mkdir(parents=True)
-    (scripts / "rextio").write_text("#!/venv/bin/python3\n")
-    tools = dependencies.Tools.find(environment, project)
-    assert (tools.rextio, tools.cargo) == (str(scripts / "rextio"), "/bin/cargo")
-    assert tools.cargo_variables()["PYO3_PYTHON"] == "/venv/bin/python3"
-    assert "PYO3_PYTHON" not in tools.variables, "Rextio chooses it by itself"
+    script = executable(Path(environment.interpreter.scripts) / "rextio")
+    script.write_text("#!/venv/bin/python3\n")
+    tools = toolchain.Toolchain.of(environment, project)
+    assert (tools.rextio.path, tools.cargo.path) == (str(script), "/bin/cargo")
+    assert tools.variables["PYO3_PYTHON"] == "/venv/bin/python3"
     assert "RUSTUP_TOOLCHAIN" not in tools.variables
 
-    (project / "rust" / "bin").mkdir(parents=True)
-    (project / "rust" / "bin" / "cargo").touch()
-    with (project / "rextio.toml").open("a") as stream:
-        stream.write('[toolchain]\ncargo = "rust"\nrust_toolchain = "1.95.0"\n')
-    tools = dependencies.Tools.find(environment, project)
-    assert tools.cargo == str(project / "rust" / "bin" / "cargo")
+    cargo = executable(project / "rust" / "bin" / "cargo")
+    python = executable(project / "python" / "bin" / "python3")
+    configure(project, 'cargo = "rust"\npython = "python"\nrust_toolchain = "1.95.0"')
+    tools = toolchain.Toolchain.of(environment, project)
+    assert tools.cargo.path == str(cargo)
+    assert tools.variables["PYO3_PYTHON"] == str(python)
     assert tools.variables["RUSTUP_TOOLCHAIN"] == "1.95.0"
+    # Variables come before the file, as in Rextio.
+    variables = {**environment.variables, "REXTIO_CARGO": "none"}
+    tools = toolchain.Toolchain.of(replace(environment, variables=variables), project)
+    assert tools.cargo.path == ""
+    assert "configured as 'none'" in tools.cargo.problem
 
 
-def test_rextio_s_command_is_missing(tmp_path: Path, project: Path) -> None:
-    with pytest.raises(CliError, match="command rextio is missing"):
-        dependencies.Tools.find(make_environment(tmp_path), project)
+@pytest.mark.parametrize("chosen", ["cargo", "home", "nested", "plain", "empty", "none", "."])
+def test_configured_tools_resolve_as_in_rextio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    """A file or the folder it is in; what is not there or not executable is not sought on PATH."""
+    executable(tmp_path / "cargo")
+    executable(tmp_path / "home" / "bin" / "cargo")
+    executable(tmp_path / "nested" / "bin" / "cargo")
+    (tmp_path / "nested" / "cargo").touch(0o644)
+    (tmp_path / "plain").touch(0o644)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for text in (chosen, str(tmp_path / chosen)):
+        path, error = resolve_tool("cargo", text)
+        tool = toolchain.resolve(tmp_path, text, "cargo")
+        assert (tool.path or None) == path
+        assert bool(tool.problem) == bool(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error: failed to get `tch` as a dependency of package",
+        "warning: spurious network error (3 tries remaining): [6] Could not resolve host: x",
+        "[7] Couldn't connect to server",
+        "error: failed to download from `https://x`\n[28] Timeout was reached",
+        "error: Unable to update registry `crates-io`",
+        "error: download of config.json failed",
+        "error[E0308]: mismatched types",
+        "",
+    ],
+)
+def test_what_is_tried_again_off_line_is_what_rextio_tries_again(text: str) -> None:
+    assert dependencies.needs_network(text) == _should_retry_offline(text)
+
+
+def _dependencies(tmp_path: Path, project: Path, cargo: str) -> dependencies.Dependencies:
+    """Dependencies whose cargo is a shell script."""
+    script = executable(tmp_path / "stub" / "cargo")
+    script.write_text(f"#!/bin/sh\n{cargo}\n")
+    environment = replace(make_environment(tmp_path), variables=dict(os.environ))
+    tools = replace(toolchain.Toolchain.of(environment, project), cargo=toolchain.Tool(str(script)))
+    out = Console(file=StringIO())
+    folder = BuildFolder.of(project, environment)
+    with open(os.devnull) as lock:
+        return dependencies.Dependencies(
+            project, folder, tools, progress.Display(out), os.dup(lock.fileno())
+        )
+
+
+def test_without_a_network_cargo_runs_once_more_off_line(tmp_path: Path, project: Path) -> None:
+    stub = (
+        'echo "$*" >> ../../calls; case "$*" in *--offline*) '
+        f"echo '{artifact(f'{REGISTRY}#libc@0.2.0')}'; exit 0;; esac; "
+        'echo "error: failed to get tch" >&2; exit 101'
+    )
+    assert _dependencies(tmp_path, project, stub)._compile(MANIFEST) == 1
+    calls = (project / "calls").read_text().splitlines()
+    assert [line.endswith("--offline") for line in calls] == [False, True]
+
+
+def test_an_error_that_no_network_mends_is_shown_at_once(tmp_path: Path, project: Path) -> None:
+    stub = 'echo "$*" >> ../../calls; echo "error[E0308]: mismatched types" >&2; exit 101'
+    with pytest.raises(CliError, match="did not compile") as error:
+        _dependencies(tmp_path, project, stub)._compile(MANIFEST)
+    assert error.value.detail == "error[E0308]: mismatched types"
+    assert "memory" in (error.value.repair or "")
+    assert len((project / "calls").read_text().splitlines()) == 1
 
 
 def test_warm_copies_hold_nothing_of_a_project() -> None:
@@ -411,29 +512,46 @@ def test_warm_copies_hold_nothing_of_a_project() -> None:
 
 
 def test_output_comes_line_by_line(tmp_path: Path) -> None:
-    seen: list[tuple[str, str]] = []
+    seen: list[str] = []
     status = processes.run_lines(
         ["sh", "-c", "echo out; echo err >&2; exit 3"],
         variables=os.environ,
         cwd=tmp_path,
-        on_line=lambda *line: seen.append(line),
+        on_line=seen.append,
         on_tick=lambda: None,
     )
     assert status == 3
-    assert sorted(seen) == [("stderr", "err"), ("stdout", "out")]
+    assert seen == ["out", "err"]
 
 
-def test_an_interrupt_ends_everything_that_was_started(tmp_path: Path) -> None:
+def test_a_program_that_left_its_output_open_is_not_waited_for(tmp_path: Path) -> None:
+    began = time.monotonic()
+    status = processes.run_lines(
+        ["sh", "-c", "sleep 5 & exit 0"],
+        variables=os.environ,
+        cwd=tmp_path,
+        on_line=lambda line: None,
+        on_tick=lambda: None,
+    )
+    assert status == 0
+    assert time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_an_interrupt_ends_everything_that_was_started(tmp_path: Path, stubborn: bool) -> None:
     # The grandchild is in a session of its own, as cargo is under Rextio.
+    trap = "trap '' TERM; " if stubborn else ""
+    child = ["sh", "-c", f"{trap}echo started; while :; do sleep 0.1; done"]
     script = (
-        "import subprocess, sys, time\n"
-        "child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "import subprocess, time\n"
+        f"child = subprocess.Popen({child}, start_new_session=True, stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
     pids: list[int] = []
 
-    def on_line(stream: str, line: str) -> None:
+    def on_line(line: str) -> None:
         pids.append(int(line))
         raise processes.Interrupted(2)
 
@@ -447,7 +565,7 @@ def test_an_interrupt_ends_everything_that_was_started(tmp_path: Path) -> None:
             on_tick=lambda: None,
         )
     assert time.monotonic() - began < 10
-    assert not processes._alive(pids[0])
+    assert pids[0] not in processes._running()
 
 
 # The command
@@ -458,13 +576,16 @@ def test_an_environment_that_would_fail_starts_no_build(tmp_path: Path) -> None:
     initialise(tmp_path / "p", environment)
     variables = {**environment.variables, "LIBTORCH_BYPASS_VERSION_CHECK": "1"}
     display = progress.Display(Console(file=StringIO()))
-    with pytest.raises(UnfitEnvironmentError) as error:
+    with pytest.raises(doctor.UnfitEnvironmentError) as error:
         build(tmp_path / "p", replace(environment, variables=variables), display)
     assert [check.name for check in error.value.checks] == [
         "variable LIBTORCH_BYPASS_VERSION_CHECK"
     ]
     assert not (tmp_path / "p" / ".rextio").exists()
     assert not (tmp_path / "cache").exists()
+    (check,) = error.value.to_dict()["checks"]
+    assert check["status"] == "fail"
+    assert any("unset LIBTORCH_BYPASS_VERSION_CHECK" in line for line in error.value.lines())
 
 
 def test_a_project_that_was_not_initialised_starts_no_build(tmp_path: Path) -> None:
@@ -475,7 +596,6 @@ def test_a_project_that_was_not_initialised_starts_no_build(tmp_path: Path) -> N
     assert error.value.repair == f"rextio-torch init {tmp_path / 'p'}"
     with pytest.raises(CliError, match="is not a folder"):
         build(tmp_path / "none", make_environment(tmp_path), display)
-    assert not RECORD_FILE.is_absolute()
 
 
 def test_errors_as_text_and_as_json(tmp_path: Path) -> None:
@@ -495,9 +615,40 @@ def test_errors_as_text_and_as_json(tmp_path: Path) -> None:
     assert data["error"]["found"] == "nothing"
 
 
+def test_every_command_reports_alike(tmp_path: Path) -> None:
+    """The same words for the same mistake, and `ok` in whatever is printed as JSON."""
+    (tmp_path / "file").touch()
+    environment = {"REXTIO_TORCH_CACHE_DIR": str(tmp_path / "cache")}
+    for command in (["init"], ["build"], ["doctor"]):
+        arguments = [*command, str(tmp_path / "file"), "--json"]
+        result = CliRunner(env=environment).invoke(cli, arguments)
+        assert result.exit_code == 1
+        data = json.loads(result.stdout)
+        assert data["ok"] is False
+        assert data["error"]["message"] == f"{tmp_path / 'file'} is not a folder"
+    for command in (["init", str(tmp_path / "p")], ["cache"], ["cache", "clear", "--yes"]):
+        result = CliRunner(env=environment).invoke(cli, [*command, "--json"])
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["ok"] is True
+    result = CliRunner(env=environment).invoke(cli, ["cache", "--json", "clear"])
+    assert result.exit_code == 2
+
+
+def test_what_the_system_refuses_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/cache")
+
+    monkeypatch.setattr("rextio_torch.cli.cache.entries", refuse)
+    result = CliRunner().invoke(cli, ["cache"])
+    assert result.exit_code == 1
+    assert "the system refused: Permission denied (/cache)" in result.stderr
+
+
 def test_version() -> None:
     result = CliRunner().invoke(cli, ["--version"])
-    assert result.output == "rextio-torch, version 0.2.0\n"
+    assert result.output == f"rextio-torch, version {versions.__version__}\n"
 
 
 def test_without_its_extra_the_command_says_what_to_install(tmp_path: Path) -> None:

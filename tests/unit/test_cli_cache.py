@@ -45,23 +45,18 @@ def kinds(root: Path) -> list[str]:
 
 
 def test_show_lists_what_is_there(root: Path, tmp_path: Path) -> None:
-    for arguments in (["--json"], ["show", "--json"]):
-        status, output = run(*arguments)
-        data = json.loads(output)
-        assert status == 0
-        assert data["root"] == str(root)
-        assert [folder["kind"] for folder in data["folders"]] == [
-            "project",
-            "project",
-            "dependencies",
-        ]
-        one = next(f for f in data["folders"] if f["project"] == str(tmp_path / "one"))
-        assert one["bytes"] >= 10_000
-        assert one["torch"] == "2.11.0+cpu"
-        assert one["python"].endswith("/venv/bin/python")
-        assert one["used"]
-        assert not one["project_is_gone"]
-        assert data["bytes"] == sum(folder["bytes"] for folder in data["folders"])
+    status, output = run("--json")
+    data = json.loads(output)
+    assert status == 0
+    assert data["root"] == str(root)
+    assert [folder["kind"] for folder in data["folders"]] == ["project", "project", "dependencies"]
+    one = next(f for f in data["folders"] if f["project"] == str(tmp_path / "one"))
+    assert one["bytes"] >= 10_000
+    assert one["torch"] == "2.11.0+cpu"
+    assert one["python"].endswith("/venv/bin/python")
+    assert one["used"]
+    assert not one["project_is_gone"]
+    assert data["bytes"] == sum(folder["bytes"] for folder in data["folders"])
 
 
 def test_show_as_text_names_projects_that_are_gone(root: Path, tmp_path: Path) -> None:
@@ -70,13 +65,13 @@ def test_show_as_text_names_projects_that_are_gone(root: Path, tmp_path: Path) -
     assert status == 0
     assert f"{tmp_path / 'one'} (gone)" in output
     assert f"{tmp_path / 'two'} (gone)" not in output
-    assert "dependencies, to seed new build folders from" in output
+    assert "warm copy, to seed new build folders from" in output
     assert all(str(entry.folder) in output for entry in cache.entries(root))
 
 
 def test_show_of_an_empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REXTIO_TORCH_CACHE_DIR", str(tmp_path / "none"))
-    status, output = run("show")
+    status, output = run()
     assert status == 0
     assert "0 B in 0 folders" in output
     assert run("clear") == (0, f"{tmp_path / 'none'}: nothing to remove\n")
@@ -116,6 +111,14 @@ def test_clear_of_one_project(root: Path, tmp_path: Path) -> None:
     assert left == [str(tmp_path / "one"), None]
 
 
+def test_what_an_interrupted_removal_left_is_removed(root: Path, tmp_path: Path) -> None:
+    folder = BuildFolder.of(tmp_path / "one", make_environment(tmp_path)).folder
+    folder.rename(folder.with_name(f"{folder.name}{TEMPORARY_MARK}removed"))
+    status, _ = run("clear", "--project", str(tmp_path / "one"), "--yes")
+    assert status == 0
+    assert [entry.project for entry in cache.entries(root)] == [str(tmp_path / "two"), None]
+
+
 def test_json_does_not_ask(root: Path) -> None:
     status, output = run("clear", "--json")
     assert status == 1
@@ -128,7 +131,7 @@ def test_clear_waits_for_a_build(root: Path, tmp_path: Path) -> None:
     chosen = [entry for entry in cache.entries(root) if entry.folder == folder.folder]
     said: list[str] = []
     with locked(folder.lock):
-        thread = threading.Thread(target=cache.clear, args=(root, chosen, said.append))
+        thread = threading.Thread(target=cache.clear, args=(chosen, said.append))
         thread.start()
         deadline = time.monotonic() + 10
         while not said and time.monotonic() < deadline:

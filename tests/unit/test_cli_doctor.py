@@ -2,7 +2,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,22 +12,27 @@ from cli_environment import Machine, make_environment, make_machine, python_answ
 from rextio_torch.cli import doctor
 from rextio_torch.cli.environment import Completed, Environment, Torch
 from rextio_torch.cli.project import initialise
+from rextio_torch.cli.toolchain import Toolchain
+
+
+def run_checks(environment: Environment, project: Path | None = None) -> list[doctor.Check]:
+    return doctor.run_checks(Toolchain.of(environment, project))
 
 
 def failed(environment: Environment, project: Path | None = None) -> dict[str, doctor.Check]:
-    checks = doctor.run_checks(environment, project)
+    checks = run_checks(environment, project)
     return {check.name: check for check in doctor.failures(checks)}
 
 
 def warned(environment: Environment) -> dict[str, doctor.Check]:
-    checks = doctor.run_checks(environment)
+    checks = run_checks(environment)
     return {check.name: check for check in checks if check.status == "warn"}
 
 
 def test_a_healthy_environment_is_green(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     initialise(tmp_path / "p", environment)
-    checks = doctor.run_checks(environment, tmp_path / "p")
+    checks = run_checks(environment, tmp_path / "p")
     assert [check.status for check in checks] == ["ok"] * len(checks)
     assert {check.name for check in checks} >= {
         "platform",
@@ -97,6 +102,15 @@ def _distribution(name: str, version: str | None) -> Break:
     return break_it
 
 
+def _old_toolchain(environment: Environment, machine: Machine) -> Environment:
+    def answer(command: Sequence[str], variables: Mapping[str, str], cwd: Path | None) -> Completed:
+        version = variables.get("RUSTUP_TOOLCHAIN", "1.95.0")
+        return Completed(0, f"{command[0]} {version} (0 2024-01-01)\n")
+
+    machine.programs["rustc"] = answer
+    return _variable("REXTIO_RUST_TOOLCHAIN", "1.83.0")(environment, machine)
+
+
 BROKEN: list[tuple[str, Break, str, str, str]] = [
     # what, how, the check that fails, in what it found, in its repair
     ("torch version", _torch("2.10.1+cpu"), "torch", "2.10.1+cpu", '"torch==2.11.0"'),
@@ -108,6 +122,7 @@ BROKEN: list[tuple[str, Break, str, str, str]] = [
         '"torch==2.11.0"',
     ),
     ("no cargo", _without("cargo"), "cargo", "not on PATH", "rustup.rs"),
+    ("no rextio command", _without("rextio"), "Rextio", "no command rextio", "--force-reinstall"),
     ("no rustc", _without("rustc"), "rustc", "not on PATH", "rustup.rs"),
     (
         "old rustc",
@@ -115,6 +130,21 @@ BROKEN: list[tuple[str, Break, str, str, str]] = [
         "rustc",
         "rustc 1.90.0",
         "rustup update",
+    ),
+    ("old configured toolchain", _old_toolchain, "rustc", "1.83.0", "newer toolchain than 1.83.0"),
+    (
+        "cargo configured where there is none",
+        _variable("REXTIO_CARGO", "/no/such/cargo"),
+        "cargo",
+        "configured as '/no/such/cargo'",
+        "correct cargo in [toolchain]",
+    ),
+    (
+        "python configured where there is none",
+        _variable("REXTIO_PYTHON", "/no/such/python"),
+        "python of the build",
+        "configured as '/no/such/python'",
+        "remove python from [toolchain]",
     ),
     (
         "old cargo",
@@ -270,6 +300,33 @@ def test_each_broken_environment_is_red_with_its_repair(
     assert set(failing) <= {name, "python of the build"}
     assert found in failing[name].found
     assert repair in (failing[name].repair or "")
+
+
+@pytest.mark.parametrize("rustup", [True, False])
+def test_a_project_may_configure_a_cargo_that_is_not_on_path(tmp_path: Path, rustup: bool) -> None:
+    """A cargo of rustup finds its own compiler; another one needs rustc on PATH."""
+    environment = make_environment(tmp_path)
+    project, rust = tmp_path / "p", tmp_path / "p" / "rust" / "bin"
+    initialise(project, environment)
+    rust.mkdir(parents=True)
+    for name in ("cargo", "rustc", *(["rustup"] if rustup else [])):
+        executable(rust, name, "exit 0")
+    with (project / "rextio.toml").open("a") as stream:
+        stream.write('[toolchain]\ncargo = "rust"\n')
+
+    def find(program: str, path: str | None) -> str | None:
+        if path == str(rust):
+            return str(rust / program) if (rust / program).is_file() else None
+        return None if program in ("cargo", "rustc") else environment.find(program, path)
+
+    elsewhere = replace(environment, find=find)
+    assert set(failed(elsewhere)) == {"cargo", "rustc"}
+    assert set(failed(elsewhere, project)) == (set() if rustup else {"rustc"})
+
+
+@pytest.mark.parametrize("value", ["0", "false", "FALSE"])
+def test_a_static_switch_that_says_no_is_well(tmp_path: Path, value: str) -> None:
+    assert failed(make_environment(tmp_path, LIBTORCH_STATIC=value)) == {}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def contents(folder: Path) -> dict[str, str]:
 def test_a_new_folder_gets_only_what_is_needed(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
     project = tmp_path / "new" / "project"
-    result = initialise(project, environment)
+    lines = initialise(project, environment)
     assert set(contents(project)) == {"rextio.toml", ".cargo/config.toml"}
     settings = tomllib.loads((project / "rextio.toml").read_text())
     assert settings == {
@@ -34,20 +34,18 @@ def test_a_new_folder_gets_only_what_is_needed(tmp_path: Path) -> None:
         "env": {"LIBTORCH_USE_PYTORCH": "1"},
     }
     assert folder.cargo.is_absolute()
-    assert any("rextio.toml: [plugins]" in line for line in result.lines)
-    assert any(".cargo/config.toml: [build]" in line for line in result.lines)
+    assert any("rextio.toml: [plugins]" in line for line in lines)
+    assert any(".cargo/config.toml: [build]" in line for line in lines)
+    assert any(".rextio/ are of this machine only and belong into .gitignore" in x for x in lines)
     assert check_initialised(project, environment) is None
 
 
 def test_twice_changes_nothing(tmp_path: Path) -> None:
     environment = make_environment(tmp_path)
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / ".gitignore").write_text("dist/")
     initialise(tmp_path / "p", environment)
     before = contents(tmp_path / "p")
-    assert initialise(tmp_path / "p", environment).lines == ()
+    assert initialise(tmp_path / "p", environment) == []
     assert contents(tmp_path / "p") == before
-    assert before[".gitignore"] == "dist/\n.rextio/\n.cargo/config.toml\n"
 
 
 def test_what_is_there_is_kept_with_its_comments(tmp_path: Path) -> None:
@@ -60,7 +58,7 @@ def test_what_is_there_is_kept_with_its_comments(tmp_path: Path) -> None:
     (tmp_path / ".cargo" / "config.toml").write_text(
         '# flags\n[build]\njobs = 3\n[env]\nOTHER = { value = "x", force = true }\n'
     )
-    lines = initialise(tmp_path, environment).lines
+    lines = initialise(tmp_path, environment)
     settings = (tmp_path / "rextio.toml").read_text()
     for kept in ("# ours", "fallback_threshold = 5 # few", "# the others", "# arrays"):
         assert kept in settings
@@ -100,7 +98,7 @@ def test_other_spellings_of_tables(tmp_path: Path, style: str) -> None:
     initialise(tmp_path, environment)
     data = tomllib.loads((tmp_path / "rextio.toml").read_text())
     assert data["build"]["build_timeout_seconds"] == 3600
-    assert initialise(tmp_path, environment).lines == ()
+    assert initialise(tmp_path, environment) == []
 
 
 @pytest.mark.parametrize("name", ["rextio.toml", ".cargo/config.toml"])
@@ -144,7 +142,7 @@ def test_a_foreign_build_dir_is_refused_and_replaced_by_force(tmp_path: Path) ->
         initialise(project, environment)
     assert "--force" in (error.value.repair or "")
     assert contents(project) == {".cargo/config.toml": text}
-    lines = initialise(project, environment, force=True).lines
+    lines = initialise(project, environment, force=True)
     assert any("was /elsewhere/shared" in line for line in lines)
     assert check_initialised(project, environment) is None
 
@@ -171,7 +169,7 @@ def test_another_torch_or_python_or_project_has_another_folder(tmp_path: Path) -
     assert "another project, interpreter or torch" in (problem.found or "")
     assert problem.repair == f"rextio-torch init {tmp_path / 'p'}"
     # A folder that init chose is replaced without being asked to.
-    assert initialise(tmp_path / "p", cuda).lines
+    assert initialise(tmp_path / "p", cuda)
     assert check_initialised(tmp_path / "p", cuda) is None
 
 
@@ -191,24 +189,27 @@ def test_a_build_folder_is_kept_when_the_cache_variable_is_gone(tmp_path: Path) 
     later = replace(environment, variables=variables)
     assert check_initialised(tmp_path / "p", later) is None
     assert build_folder(tmp_path / "p", later) == chosen
-    assert initialise(tmp_path / "p", later).lines == ()
+    assert initialise(tmp_path / "p", later) == []
     # Naming another cache moves it there.
     variables["REXTIO_TORCH_CACHE_DIR"] = str(tmp_path / "new-cache")
-    assert initialise(tmp_path / "p", replace(environment, variables=variables)).lines
+    assert initialise(tmp_path / "p", replace(environment, variables=variables))
     assert build_folder(tmp_path / "p", later).root == tmp_path / "new-cache"
 
 
-def test_gitignore_is_only_touched_where_git_is(tmp_path: Path) -> None:
-    environment = make_environment(tmp_path)
-    initialise(tmp_path / "plain", environment)
-    assert not (tmp_path / "plain" / ".gitignore").exists()
-    (tmp_path / "repo" / ".git").mkdir(parents=True)
-    initialise(tmp_path / "repo", environment)
-    assert (tmp_path / "repo" / ".gitignore").read_text() == ".rextio/\n.cargo/config.toml\n"
-    (tmp_path / "done" / ".git").mkdir(parents=True)
-    (tmp_path / "done" / ".gitignore").write_text("/.rextio\n.cargo/\n")
-    initialise(tmp_path / "done", environment)
-    assert (tmp_path / "done" / ".gitignore").read_text() == "/.rextio\n.cargo/\n"
+def test_what_is_only_like_a_build_folder_of_ours_is_refused() -> None:
+    name = "p-0123456789-abcdef0123"
+    assert BuildFolder.parse(f"/c/builds/{name}/cargo") == BuildFolder(Path("/c"), "builds", name)
+    for other in (
+        f"c/builds/{name}/cargo",
+        f"/c/builds/{name}",
+        f"/c/dependencies/{name}/cargo",
+        "/c/builds/p-0123456789/cargo",
+        "/elsewhere",
+        "",
+        3,
+        None,
+    ):
+        assert BuildFolder.parse(other) is None
 
 
 def test_a_link_is_written_through_and_modes_are_kept(tmp_path: Path) -> None:

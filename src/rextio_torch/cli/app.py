@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from rich.console import Console
@@ -15,19 +16,19 @@ from rich.console import Console
 from rextio_torch import versions
 from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
-from rextio_torch.cli.build import BuildResult, UnfitEnvironmentError
+from rextio_torch.cli.build import BuildResult
 from rextio_torch.cli.build import build as build_project
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
-from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root
+from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
 from rextio_torch.cli.processes import Interrupted, stoppable
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
+from rextio_torch.cli.toolchain import Toolchain
 
-_MARKS = {"ok": "green", "warn": "yellow", "fail": "red"}
-
-_PATH = click.Path(path_type=Path, file_okay=False)
+_PATH = click.Path(path_type=Path)
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 def _say(text: str) -> None:
@@ -35,17 +36,33 @@ def _say(text: str) -> None:
     click.echo(text)
 
 
-def _print_json(data: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(data, indent=2))
+def _print_json(data: Mapping[str, Any], *, ok: bool = True) -> None:
+    click.echo(json.dumps({"ok": ok, **data}, indent=2))
 
 
-def _fail(error: CliError, as_json: bool = False) -> NoReturn:
-    if as_json:
-        _print_json({"ok": False, "error": error.to_dict()})
-    else:
-        for line in error.lines():
-            click.echo(line, err=True)
-    raise SystemExit(1)
+def _reporting(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command show what goes wrong in it, as text or as JSON, and exit with 1."""
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        try:
+            with stoppable():
+                return command(**arguments)
+        except BrokenPipeError:
+            raise
+        except (CliError, OSError) as raised:
+            error = raised if isinstance(raised, CliError) else _from_system(raised)
+        except Interrupted as interrupted:
+            click.echo("interrupted: nothing was left running, it can be started again", err=True)
+            raise SystemExit(interrupted.status) from None
+        if arguments.get("as_json"):
+            _print_json({"error": error.to_dict()}, ok=False)
+        else:
+            for line in error.lines():
+                click.echo(line, err=True)
+        raise SystemExit(1)
+
+    return run
 
 
 def _from_system(error: OSError) -> CliError:
@@ -68,31 +85,30 @@ def cli(context: click.Context) -> None:
 
 
 @cli.command()
-@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.argument("path", type=_PATH, default=".")
 @click.option("--force", is_flag=True, help="Replace a build folder that the project chose itself.")
-def init(path: Path, force: bool) -> None:
+@_AS_JSON
+@_reporting
+def init(path: Path, force: bool, as_json: bool) -> None:
     """Make PATH a Rextio project that builds and rebuilds fast.
 
     Enables the plugin and a sufficient timeout in rextio.toml, and gives cargo a build folder of
     this project, interpreter and torch. Keeps what is there; safe to run again.
     """
-    try:
-        result = initialise(path, Environment.current(), force=force)
-    except CliError as error:
-        _fail(error)
-    except OSError as error:
-        _fail(_from_system(error))
-    if not result.lines:
-        _say(f"{result.project}: nothing to change")
+    changes = initialise(path, Environment.current(), force=force)
+    if as_json:
+        _print_json({"project": str(path.resolve()), "changes": changes})
         return
-    for line in result.lines:
+    for line in changes or [f"{path.resolve()}: nothing to change"]:
         _say(line)
-    _say(f"ready: rextio-torch build {path}")
+    if changes:
+        _say(f"ready: rextio-torch build {path}")
 
 
 @cli.command("build")
-@click.argument("path", type=click.Path(path_type=Path), default=".")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.argument("path", type=_PATH, default=".")
+@_AS_JSON
+@_reporting
 def build_command(path: Path, as_json: bool) -> None:
     """Build PATH and list which functions are native.
 
@@ -100,27 +116,7 @@ def build_command(path: Path, as_json: bool) -> None:
     keeps other builds of this project out, and checks that the module it gives was built from this
     source.
     """
-    display = Display(Console(stderr=as_json))
-    try:
-        with stoppable():
-            result = build_project(path, Environment.current(), display)
-    except CliError as error:
-        _fail(error, as_json)
-    except OSError as error:
-        _fail(_from_system(error), as_json)
-    except UnfitEnvironmentError as error:
-        if as_json:
-            checks = [check.to_dict() for check in error.checks]
-            _print_json({"ok": False, "error": {"message": str(error)}, "checks": checks})
-        else:
-            click.echo(f"error: {error}, so none was started", err=True)
-            show_checks(error.checks, err=True)
-        raise SystemExit(1) from None
-    except Interrupted as error:
-        click.echo(
-            "interrupted: nothing was left running, the build can be started again", err=True
-        )
-        raise SystemExit(error.status) from None
+    result = build_project(path, Environment.current(), Display(Console(stderr=as_json)))
     if as_json:
         _print_json(result.to_dict())
     else:
@@ -153,7 +149,8 @@ def _show_result(result: BuildResult) -> None:
 
 @cli.command()
 @click.argument("path", type=_PATH, required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@_AS_JSON
+@_reporting
 def doctor(path: Path | None, as_json: bool) -> None:
     """Check what a native build needs, with the repair of what is wrong.
 
@@ -162,74 +159,38 @@ def doctor(path: Path | None, as_json: bool) -> None:
     """
     if path is None and Path(REXTIO_FILE).is_file():
         path = Path()
-    if path is not None and not path.is_dir():
-        _fail(
-            CliError(
-                f"{path} is not a folder",
-                expected="the folder of a Rextio project",
-                found="nothing there",
-                repair=f"rextio-torch init {path}",
-            ),
-            as_json,
-        )
-    project = None if path is None else path.resolve()
-    checks = doctor_module.run_checks(Environment.current(), project)
+    project = None if path is None else require_project(path)
+    checks = doctor_module.run_checks(Toolchain.of(Environment.current(), project))
     failed = doctor_module.failures(checks)
     if as_json:
-        _print_json({"ok": not failed, "checks": [check.to_dict() for check in checks]})
+        _print_json({"checks": [check.to_dict() for check in checks]}, ok=not failed)
     else:
-        show_checks(checks)
+        for line in doctor_module.lines(checks):
+            click.echo(line)
         warned = sum(check.status == "warn" for check in checks)
         if failed:
             _say(f"a native build would fail: {len(failed)} of {len(checks)} checks")
         else:
-            _say(
-                "a native build can run"
-                + (f" ({warned} warning{'s' if warned > 1 else ''})" if warned else "")
-            )
+            plural = "" if warned == 1 else "s"
+            _say("a native build can run" + (f" ({warned} warning{plural})" if warned else ""))
     raise SystemExit(1 if failed else 0)
 
 
-def show_checks(checks: list[doctor_module.Check], *, err: bool = False) -> None:
-    """Print one line per check, and two more where it is not well."""
-    width = max(len(check.name) for check in checks)
-    for check in checks:
-        mark = click.style(f"{check.status:<4}", fg=_MARKS[check.status], bold=True)
-        click.echo(f"{mark}  {check.name:<{width}}  {check.found}", err=err)
-        if check.status != "ok":
-            click.echo(f"      {'':<{width}}  expected: {check.expected}", err=err)
-            if check.repair is not None:
-                click.echo(f"      {'':<{width}}  repair:   {check.repair}", err=err)
-
-
 @cli.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@click.pass_context
-def cache(context: click.Context, as_json: bool) -> None:
-    """Show or clear the build folders of this machine (default: show)."""
-    if context.invoked_subcommand is None:
-        _show_cache(as_json)
-
-
-@cache.command("show")
-@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def cache_show(as_json: bool) -> None:
-    """List the build folders: size, project, Python, torch, last use."""
-    _show_cache(as_json)
-
-
-def _show_cache(as_json: bool) -> None:
+@_AS_JSON
+@_reporting
+def cache(as_json: bool) -> None:
+    """List the build folders of this machine: size, project, Python, torch, last use."""
+    if click.get_current_context().invoked_subcommand is not None:
+        if as_json:
+            raise click.UsageError("--json belongs after the subcommand")
+        return
     root = cache_root(Environment.current().variables)
     found = cache_module.entries(root)
     total = sum(entry.size for entry in found)
     if as_json:
-        _print_json(
-            {
-                "root": str(root),
-                "bytes": total,
-                "folders": [entry.to_dict() for entry in found],
-            }
-        )
+        folders = [entry.to_dict() for entry in found]
+        _print_json({"root": str(root), "bytes": total, "folders": folders})
         return
     columns = " (size, last used, torch, project)" if found else ""
     _say(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
@@ -237,37 +198,34 @@ def _show_cache(as_json: bool) -> None:
         _say(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
         return
     for entry in found:
-        owner = entry.project or "dependencies, to seed new build folders from"
+        owner = entry.project or "warm copy, to seed new build folders from"
         if entry.kind == "project" and entry.project is None:
             owner = "of an unknown project"
         if entry.project_is_gone:
             owner += " (gone)"
-        used = (entry.used or "unknown").replace("T", " ")[:16]
-        _say(f"{human_size(entry.size):>8}  {used}  torch {entry.torch or 'unknown'}  {owner}")
+        used = (entry.origin["used"] or "unknown").replace("T", " ")[:16]
+        torch = entry.origin["torch"] or "unknown"
+        _say(f"{human_size(entry.size):>8}  {used}  torch {torch}  {owner}")
         _say(f"{'':8}  {entry.folder}")
-        _say(f"{'':8}  {entry.python or 'unknown Python'}")
+        _say(f"{'':8}  {entry.origin['python'] or 'unknown Python'}")
 
 
 @cache.command("clear")
-@click.option(
-    "--project", type=click.Path(path_type=Path), help="Only the folders of this project."
-)
+@click.option("--project", type=_PATH, help="Only the folders of this project.")
 @click.option("--all", "everything", is_flag=True, help="Also the warm copies of dependencies.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was freed as JSON; needs --yes.")
+@_AS_JSON
+@_reporting
 def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool) -> None:
     """Remove build folders; the next build of their projects is slow once."""
     root = cache_root(Environment.current().variables)
     chosen = cache_module.select(cache_module.entries(root), project, everything=everything)
     if as_json and not yes:
-        _fail(
-            CliError(
-                "with --json nothing can be asked",
-                expected="--yes beside --json",
-                found="--json alone",
-                repair="rextio-torch cache clear --json --yes",
-            ),
-            as_json,
+        raise CliError(
+            "with --json nothing can be asked",
+            expected="--yes beside --json",
+            found="--json alone",
+            repair="rextio-torch cache clear --json --yes",
         )
     if not chosen and not as_json:
         _say(f"{root}: nothing to remove")
@@ -279,23 +237,12 @@ def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool
         if not click.confirm(f"remove {len(chosen)} folders, {size}?"):
             _say("nothing removed")
             raise SystemExit(1)
-    try:
-        freed = cache_module.clear(root, chosen, waiting=_waiting("a build that is running"))
-    except OSError as error:
-        _fail(CliError(f"a folder could not be removed: {error}"), as_json)
+    waiting = Display(Console(stderr=True)).waiting("a build that is running")
+    freed = cache_module.clear(chosen, waiting)
     if as_json:
-        _print_json(
-            {"ok": True, "bytes": freed, "folders": [str(entry.folder) for entry in chosen]}
-        )
+        _print_json({"bytes": freed, "folders": [str(entry.folder) for entry in chosen]})
     else:
         _say(f"removed {len(chosen)} folders, {human_size(freed)} freed")
-
-
-def _waiting(what: str) -> Callable[[str], None]:
-    def say(holder: str) -> None:
-        click.echo(f"waiting for {what}" + (f" ({holder})" if holder else ""), err=True)
-
-    return say
 
 
 def run() -> None:

@@ -8,44 +8,25 @@ build folder until the module has been copied and checked.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rextio_torch.cli import doctor
-from rextio_torch.cli.dependencies import Dependencies, Tools
+from rextio_torch.cli import doctor, source
+from rextio_torch.cli.dependencies import Dependencies
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.files import write_atomically
-from rextio_torch.cli.layout import now, require_project, write_origin
+from rextio_torch.cli.layout import require_project, write_origin
 from rextio_torch.cli.locks import locked
-from rextio_torch.cli.processes import run_lines
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import build_folder, check_initialised
 from rextio_torch.cli.report import Function, error_tail, failure_text, functions, read_report
-from rextio_torch.cli.source import (
-    NO_SOURCE_ID,
-    SOURCE_ID_VARIABLE,
-    marked_source_ids,
-    source_id,
-)
-
-#: What a build notes for later commands, in the project's `.rextio`.
-RECORD_FILE = Path(".rextio") / "rextio-torch.json"
+from rextio_torch.cli.toolchain import Toolchain
 
 
-class UnfitEnvironmentError(Exception):
-    """No build was started: it would fail. Carries the checks that say why."""
-
-    def __init__(self, checks: list[doctor.Check]) -> None:
-        super().__init__("a native build would fail")
-        self.checks = checks
-
-
-@dataclass
+@dataclass(frozen=True)
 class BuildResult:
     """What a build gave."""
 
@@ -54,12 +35,11 @@ class BuildResult:
     functions: list[Function]
     module: Path | None
     dependencies: str
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data."""
         return {
-            "ok": True,
             "project": str(self.project),
             "source_id": self.source_id,
             "functions": [function.to_dict() for function in self.functions],
@@ -70,69 +50,59 @@ class BuildResult:
 
 
 def build(path: Path, environment: Environment, display: Display) -> BuildResult:
-    """Build a project, or raise `CliError` or `UnfitEnvironmentError`."""
+    """Build a project, or raise `CliError`."""
     started = time.monotonic()
     project = require_project(path)
-    environment = environment.for_building()
-    problem = check_initialised(project, environment)
+    tools = Toolchain.of(environment.for_building(), project)
+    problem = check_initialised(project, tools.environment)
     if problem is not None:
         raise problem
-    failed = doctor.failures(doctor.run_checks(environment, project, deep=False))
+    failed = doctor.failures(doctor.run_checks(tools, deep=False))
     if failed:
-        raise UnfitEnvironmentError(failed)
-    tools = Tools.find(environment, project)
-    folder = build_folder(project, environment)
+        raise doctor.UnfitEnvironmentError(failed)
+    folder = build_folder(project, tools.environment)
     seconds = {"checks": time.monotonic() - started}
 
-    def waiting(holder: str) -> None:
-        by = f" ({holder})" if holder else ""
-        display.say(f"waiting for another build of {project}{by}")
-
     waited = time.monotonic()
-    with locked(folder.lock, waiting=waiting) as lock:
+    with locked(folder.lock, waiting=display.waiting(f"another build of {project}")) as lock:
         seconds["lock"] = time.monotonic() - waited
         folder.folder.mkdir(parents=True, exist_ok=True)
-        write_origin(folder.folder, environment, project)
-        (project / RECORD_FILE).unlink(missing_ok=True)
+        write_origin(folder.folder, tools.environment, project)
 
         begun = time.monotonic()
-        how = Dependencies(environment, project, folder, tools, display, lock).prepare()
+        how = Dependencies(project, folder, tools, display, lock).prepare()
         seconds["dependencies"] = time.monotonic() - begun
 
         begun = time.monotonic()
-        identity = source_id(project, environment)
-        _run_rextio(project, tools, identity, display, lock)
+        source_id = source.source_id(project, environment)
+        _run_rextio(project, tools, source_id, display, lock)
         seconds["build"] = time.monotonic() - begun
 
         listed = functions(read_report(project, "check.json"))
         module = built_module(project, read_report(project, "build.json"))
-        verify(module, listed, identity, project)
-        if source_id(project, environment) != identity:
+        verify(module, listed, source_id, project)
+        if source.source_id(project, environment) != source_id:
             raise CliError(
                 "the source changed while it was being built",
                 expected="the same files before and after",
                 found="an edit in between",
                 repair=f"rextio-torch build {path}",
             )
-        result = BuildResult(project, identity, listed, module, how, seconds)
-        seconds["total"] = time.monotonic() - started
-        _write_record(result, environment)
-    return result
+    seconds["total"] = time.monotonic() - started
+    return BuildResult(project, source_id, listed, module, how, seconds)
 
 
-def _run_rextio(project: Path, tools: Tools, identity: str, display: Display, lock: int) -> None:
-    variables: Mapping[str, str] = {**tools.variables, SOURCE_ID_VARIABLE: identity}
-    output: list[str] = []
-    with display.step("building the project") as step:
-        status = run_lines(
-            [tools.rextio, "build", str(project), "--fallback=cpython"],
-            variables=variables,
-            cwd=project,
-            on_line=lambda stream, line: output.append(line),
-            on_tick=lambda: step.tick("", 0, ""),
-            # Rextio keeps the lock even if this process is killed: it is what copies the module.
-            keep=(lock,),
-        )
+def _run_rextio(
+    project: Path, tools: Toolchain, source_id: str, display: Display, lock: int
+) -> None:
+    status, output = display.run(
+        "building the project",
+        [tools.rextio.path, "build", str(project), "--fallback=cpython"],
+        variables={**tools.variables, source.SOURCE_ID_VARIABLE: source_id},
+        cwd=project,
+        # Rextio keeps the lock even if this process is killed: it is what copies the module.
+        keep=(lock,),
+    )
     if status == 0:
         return
     detail: str | None = None
@@ -141,7 +111,7 @@ def _run_rextio(project: Path, tools: Tools, identity: str, display: Display, lo
     raise CliError(
         f"rextio build failed with exit status {status}",
         expected="a built module",
-        detail=detail or error_tail("\n".join(output)),
+        detail=detail or error_tail(output),
         repair=f"rextio-torch doctor {project}; all of it is in .rextio/reports/build.json there",
     )
 
@@ -163,11 +133,11 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
     return found[0]
 
 
-def verify(module: Path | None, listed: list[Function], identity: str, project: Path) -> None:
+def verify(module: Path | None, listed: list[Function], source_id: str, project: Path) -> None:
     """Require that the module carries the mark of this source and of no other, or remove it."""
     expected = any(function.uses_this_plugin for function in listed)
-    marks = [] if module is None else marked_source_ids(module)
-    if marks == [identity] or (not expected and not marks):
+    marks = [] if module is None else source.marked_source_ids(module)
+    if marks == [source_id] or (not expected and not marks):
         return
     if module is not None:
         # Better no module than another source's: the functions then run in Python.
@@ -175,28 +145,15 @@ def verify(module: Path | None, listed: list[Function], identity: str, project: 
             (project / ".rextio" / name / "python" / module.name).unlink(missing_ok=True)
     if not marks:
         found = "no module" if module is None else f"{module} without a mark"
-    elif marks == [NO_SOURCE_ID]:
+    elif marks == [source.NO_SOURCE_ID]:
         found = f"{module}, built without this command"
     else:
         found = f"{module} of source {', '.join(mark[:12] for mark in marks)}"
     raise CliError(
         "the built module is not this source's"
         + ("" if module is None else "; it was removed, and the functions run in Python"),
-        expected=f"a module of source {identity[:12]}",
+        expected=f"a module of source {source_id[:12]}",
         found=found,
         repair=f"let no other build run in {project}, then rextio-torch build {project}; if it "
         f"stays, rextio-torch cache clear --project {project}",
     )
-
-
-def _write_record(result: BuildResult, environment: Environment) -> None:
-    torch = environment.torch
-    data = {
-        **result.to_dict(),
-        "built": now(),
-        "python": environment.interpreter.executable,
-        "python_version": environment.interpreter.version,
-        "torch": None if torch is None else torch.version,
-        "versions": dict(environment.distributions),
-    }
-    write_atomically(result.project / RECORD_FILE, json.dumps(data, indent=2) + "\n")

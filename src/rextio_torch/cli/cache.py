@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rextio_torch.cli.files import TEMPORARY_MARK, remove_tree, tree_size
-from rextio_torch.cli.layout import lock_of_folder, read_origin
+from rextio_torch.cli.layout import KINDS, BuildFolder, read_origin
 from rextio_torch.cli.locks import locked
 
 
@@ -16,18 +16,29 @@ from rextio_torch.cli.locks import locked
 class Entry:
     """One build folder or warm copy."""
 
-    kind: str
-    folder: Path
+    place: BuildFolder
     size: int
-    project: str | None
-    python: str | None
-    torch: str | None
-    created: str | None
-    used: str | None
+    #: What it belongs to, as far as that was noted.
+    origin: Mapping[str, str | None]
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return self.place.folder
+
+    @property
+    def kind(self) -> str:
+        """`project`, or `dependencies` of a warm copy."""
+        return "project" if self.place.kind == "builds" else "dependencies"
+
+    @property
+    def project(self) -> str | None:
+        """The project that it was built for, if that is known."""
+        return self.origin["project"]
 
     @property
     def project_is_gone(self) -> bool:
-        """Whether the project that it was built for no longer exists."""
+        """Whether that project no longer exists."""
         return self.project is not None and not Path(self.project).is_dir()
 
     def to_dict(self) -> dict[str, Any]:
@@ -36,45 +47,31 @@ class Entry:
             "kind": self.kind,
             "folder": str(self.folder),
             "bytes": self.size,
-            "project": self.project,
+            **self.origin,
             "project_is_gone": self.project_is_gone,
-            "python": self.python,
-            "torch": self.torch,
-            "created": self.created,
-            "used": self.used,
         }
 
 
 def entries(root: Path) -> list[Entry]:
     """Return what the cache holds, build folders first, the last used first."""
     result: list[Entry] = []
-    for kind, parent in (("project", root / "builds"), ("dependencies", root / "dependencies")):
-        if not parent.is_dir():
-            continue
-        found = [_entry(kind, folder) for folder in parent.iterdir() if folder.is_dir()]
-        result.extend(
-            sorted(found, key=lambda entry: (entry.used or "", entry.folder), reverse=True)
+    for kind in KINDS:
+        parent = root / kind
+        names = [path.name for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
+        found = [_entry(BuildFolder(root, kind, name)) for name in names]
+        result += sorted(
+            found, key=lambda entry: (entry.origin["used"] or "", entry.folder), reverse=True
         )
     return result
 
 
-def _entry(kind: str, folder: Path) -> Entry:
-    origin = read_origin(folder)
-
-    def text(key: str) -> str | None:
-        value = origin.get(key)
-        return value if isinstance(value, str) else None
-
-    return Entry(
-        kind=kind,
-        folder=folder,
-        size=tree_size(folder),
-        project=text("project"),
-        python=text("python"),
-        torch=text("torch"),
-        created=text("created"),
-        used=text("used"),
-    )
+def _entry(place: BuildFolder) -> Entry:
+    noted = read_origin(place.folder)
+    origin = {
+        key: value if isinstance(value := noted.get(key), str) else None
+        for key in ("project", "python", "torch", "created", "used")
+    }
+    return Entry(place, tree_size(place.folder), origin)
 
 
 def select(found: list[Entry], project: Path | None, *, everything: bool) -> list[Entry]:
@@ -85,19 +82,19 @@ def select(found: list[Entry], project: Path | None, *, everything: bool) -> lis
     return [entry for entry in found if everything or entry.kind == "project"]
 
 
-def clear(root: Path, chosen: list[Entry], waiting: Callable[[str], None] | None = None) -> int:
+def clear(chosen: list[Entry], waiting: Callable[[str], None] | None = None) -> int:
     """Remove entries, each under its lock, and return the bytes freed."""
     freed = 0
     for entry in chosen:
-        folder = entry.folder
-        name, mark, _ = folder.name.partition(TEMPORARY_MARK)
-        lock = lock_of_folder(root, folder.with_name(name) if mark else folder)
-        with locked(lock, waiting=waiting):
-            if folder.exists():
+        # What an interrupted removal left is under the lock of the folder that it was.
+        place = replace(entry.place, name=entry.place.name.partition(TEMPORARY_MARK)[0])
+        with locked(place.lock, waiting=waiting):
+            if entry.folder.exists():
                 # Renamed first: a build that starts after an interrupted removal finds nothing.
-                partial = folder.with_name(f"{name}{TEMPORARY_MARK}removed")
-                remove_tree(partial)
-                folder.rename(partial)
+                partial = entry.folder.with_name(f"{place.name}{TEMPORARY_MARK}removed")
+                if partial != entry.folder:
+                    remove_tree(partial)
+                    entry.folder.rename(partial)
                 remove_tree(partial)
                 freed += entry.size
     return freed

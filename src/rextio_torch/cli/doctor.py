@@ -1,6 +1,6 @@
 """What a native build needs, one check a line: expected, found, and the repair.
 
-Every check is a function of an `Environment` (and a project) and of nothing else.
+Every check reads an `Environment`, a project's files and the disk; none changes anything.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import click
 
 from rextio_torch import platforms, versions
 from rextio_torch.cli.environment import Completed, Environment, version_tuple
+from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
 from rextio_torch.cli.layout import cache_root
 from rextio_torch.cli.project import (
@@ -25,37 +28,28 @@ from rextio_torch.cli.project import (
     cargo_configurations,
     check_initialised,
 )
+from rextio_torch.cli.toolchain import Tool, Toolchain
 
 Status = Literal["ok", "warn", "fail"]
+_MARKS: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 ENTRY_POINT = "rextio_torch.plugin:plugin"
 #: What a build folder and a warm copy of its dependencies take, with room for both.
 NEEDED_SPACE = 1_000_000_000
 
-#: Says where an interpreter belongs and which torch it imports, as torch-sys will ask it.
-_PROBE_DEEP = """
+#: Says where an interpreter belongs and which torch it has, as torch-sys will ask it.
+_PROBE = """
 import json, os, sys
 result = {"prefix": os.path.realpath(sys.prefix), "torch": None, "error": None}
 try:
-    import torch
-    result["torch"] = torch.__version__
+    %s
 except Exception as error:
     result["error"] = f"{type(error).__name__}: {error}"
 print(json.dumps(result))
 """
-#: The same without importing torch: quick enough for every build.
-_PROBE_QUICK = """
-import importlib.util, json, os, re, sys
-result = {"prefix": os.path.realpath(sys.prefix), "torch": None, "error": None}
-spec = importlib.util.find_spec("torch")
-if spec is None or spec.origin is None:
-    result["error"] = "no torch"
-else:
-    path = os.path.join(os.path.dirname(spec.origin), "version.py")
-    found = re.search(r"__version__ = '([^']+)'", open(path).read())
-    result["torch"] = found.group(1) if found else None
-print(json.dumps(result))
-"""
+_PROBE_DEEP = _PROBE % 'import torch; result["torch"] = torch.__version__'
+#: Without importing torch: quick enough for every build.
+_PROBE_QUICK = _PROBE % 'import importlib.metadata as m; result["torch"] = m.version("torch")'
 
 
 @dataclass(frozen=True)
@@ -73,21 +67,50 @@ class Check:
         return asdict(self)
 
 
-def run_checks(
-    environment: Environment, project: Path | None = None, *, deep: bool = True
-) -> list[Check]:
+def lines(checks: list[Check]) -> list[str]:
+    """Return one line per check, and two more where it is not well."""
+    width = max(len(check.name) for check in checks)
+    result = []
+    for check in checks:
+        mark = click.style(f"{check.status:<4}", fg=_MARKS[check.status], bold=True)
+        result.append(f"{mark}  {check.name:<{width}}  {check.found}")
+        if check.status != "ok":
+            result.append(f"      {'':<{width}}  expected: {check.expected}")
+            if check.repair is not None:
+                result.append(f"      {'':<{width}}  repair:   {check.repair}")
+    return result
+
+
+class UnfitEnvironmentError(CliError):
+    """No build was started: it would fail. Carries the checks that say why."""
+
+    def __init__(self, checks: list[Check]) -> None:
+        super().__init__("a native build would fail, so none was started")
+        self.checks = checks
+
+    def lines(self) -> list[str]:
+        """Return the error and its checks as lines of text."""
+        return [*super().lines(), *lines(self.checks)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error and its checks as JSON-ready data."""
+        return {**super().to_dict(), "checks": [check.to_dict() for check in self.checks]}
+
+
+def run_checks(tools: Toolchain, *, deep: bool = True) -> list[Check]:
     """Run every check; `deep` also imports torch in the interpreter that a build will use."""
+    environment, project = tools.environment, tools.project
     checks: list[Check] = [
         check_platform(environment),
         check_python(environment),
         check_headers(environment),
         check_torch(environment),
-        check_rextio(environment),
+        check_rextio(tools),
         check_plugin(environment),
-        check_cargo(environment, project),
-        check_rustc(environment, project),
+        check_rust(tools, "cargo", tools.cargo),
+        check_rust(tools, "rustc", tools.rustc),
         check_compiler(environment),
-        check_build_python(environment, deep=deep),
+        check_build_python(tools, deep=deep),
         *check_variables(environment),
     ]
     if project is not None:
@@ -95,6 +118,19 @@ def run_checks(
         checks.append(check_build_folder(environment, project))
     checks.append(check_space(environment, project))
     return checks
+
+
+def _check(
+    name: str,
+    right: bool,
+    expected: str,
+    found: str,
+    repair: str | None,
+    *,
+    otherwise: Status = "fail",
+) -> Check:
+    """Return a check that is ok and needs no repair, or `otherwise` and does."""
+    return Check(name, "ok" if right else otherwise, expected, found, None if right else repair)
 
 
 def failures(checks: list[Check]) -> list[Check]:
@@ -118,17 +154,13 @@ def check_platform(environment: Environment) -> Check:
 def check_python(environment: Environment) -> Check:
     """CPython of the one supported minor version."""
     interpreter = environment.interpreter
-    right = interpreter.implementation == "CPython" and version_tuple(interpreter.version)[
-        :2
-    ] == version_tuple(versions.PYTHON_VERSION)
-    return Check(
+    minor = version_tuple(interpreter.version)[:2]
+    return _check(
         "Python",
-        "ok" if right else "fail",
+        interpreter.implementation == "CPython" and minor == version_tuple(versions.PYTHON_VERSION),
         f"CPython {versions.PYTHON_VERSION}",
         f"{interpreter.implementation} {interpreter.version} ({interpreter.executable})",
-        None
-        if right
-        else f"python{versions.PYTHON_VERSION} -m venv .venv && "
+        f"python{versions.PYTHON_VERSION} -m venv .venv && "
         '.venv/bin/pip install "rextio-torch[cli]"',
     )
 
@@ -137,12 +169,12 @@ def check_headers(environment: Environment) -> Check:
     """Python's C headers, which libtorch's bindings include."""
     include = Path(environment.interpreter.include)
     right = (include / "Python.h").is_file()
-    return Check(
+    return _check(
         "Python headers",
-        "ok" if right else "fail",
+        right,
         "Python.h",
         str(include / "Python.h") if right else f"no Python.h in {include}",
-        None if right else f"apt-get install python{versions.PYTHON_VERSION}-dev",
+        f"apt-get install python{versions.PYTHON_VERSION}-dev",
     )
 
 
@@ -153,86 +185,79 @@ def _pip(environment: Environment, requirement: str) -> str:
 def check_torch(environment: Environment) -> Check:
     """The one torch release whose libtorch the binding links."""
     torch = environment.torch
-    right = torch is not None and torch.release == versions.TORCH_VERSION
-    return Check(
+    return _check(
         "torch",
-        "ok" if right else "fail",
+        torch is not None and torch.release == versions.TORCH_VERSION,
         f"torch {versions.TORCH_VERSION}, any build",
         "not installed" if torch is None else f"torch {torch.version} ({torch.location})",
-        None if right else _pip(environment, f"torch=={versions.TORCH_VERSION}"),
+        _pip(environment, f"torch=={versions.TORCH_VERSION}"),
     )
 
 
-def check_rextio(environment: Environment) -> Check:
-    """Rextio itself and the plugin API that it offers."""
+def check_rextio(tools: Toolchain) -> Check:
+    """Rextio itself, its command, and the plugin API that it offers."""
+    environment = tools.environment
     version = environment.distributions.get("rextio")
-    wanted = version_tuple(versions.PLUGIN_API_VERSION)
-    offered = version_tuple(environment.plugin_api or "")
-    right = (
-        version is not None
-        and len(offered) >= 2
-        and offered[0] == wanted[0]
-        and offered[1] >= wanted[1]
-    )
-    return Check(
+    api = environment.plugin_api or "not readable"
+    found = "not installed" if version is None else f"rextio {version}, plugin API {api}"
+    repair = _pip(environment, versions.REXTIO_REQUIREMENT)
+    if not tools.rextio.path:
+        found += f", no command rextio in {environment.interpreter.scripts} or on PATH"
+        repair += " --force-reinstall"
+    return _check(
         "Rextio",
-        "ok" if right else "fail",
-        f"rextio >=0.1.7,<0.2 with plugin API {wanted[0]}, at least {versions.PLUGIN_API_VERSION}",
-        "not installed"
-        if version is None
-        else f"rextio {version}, plugin API {environment.plugin_api or 'not readable'}",
-        None if right else _pip(environment, "rextio>=0.1.7,<0.2"),
+        version is not None and versions.plugin_api_fits(api) and bool(tools.rextio.path),
+        f"{versions.REXTIO_REQUIREMENT} with plugin API {versions.PLUGIN_API_VERSION} or a later "
+        "minor",
+        found,
+        repair,
     )
 
 
 def check_plugin(environment: Environment) -> Check:
     """This plugin, as Rextio will discover it."""
     version = environment.distributions.get("rextio-torch")
-    right = version is not None and environment.entry_point == ENTRY_POINT
-    return Check(
+    return _check(
         "plugin",
-        "ok" if right else "fail",
+        version is not None and environment.entry_point == ENTRY_POINT,
         f"entry point {versions.PLUGIN_ID} = {ENTRY_POINT}",
         f"rextio-torch {version or 'not installed'}, "
         f"entry point {environment.entry_point or 'missing'}",
-        None if right else _pip(environment, "rextio-torch"),
+        _pip(environment, "rextio-torch"),
     )
 
 
 _INSTALL_RUST = "curl -sSf https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env"
 
 
-def _check_rust(environment: Environment, program: str, project: Path | None) -> Check:
+def check_rust(tools: Toolchain, program: str, tool: Tool) -> Check:
+    """Cargo, new enough to honour `build.build-dir`, or the compiler beside it."""
     expected = f"{program} {versions.MINIMUM_RUST_VERSION} or newer"
-    path = environment.which(program)
-    if path is None:
-        return Check(program, "fail", expected, "not on PATH", _INSTALL_RUST)
+    if not tool.path:
+        configured = tool.problem.startswith("configured")
+        repair = f"correct {program} in [toolchain] of {REXTIO_FILE} (or REXTIO_{program.upper()})"
+        return Check(
+            program, "fail", expected, tool.problem, repair if configured else _INSTALL_RUST
+        )
     # Where it runs matters: rustup chooses a toolchain by folder.
-    cwd = project if project is not None and project.is_dir() else None
-    done = environment.run(path, "--version", cwd=cwd)
+    cwd = tools.project if tools.project is not None and tools.project.is_dir() else None
+    done = tools.environment.run(tool.path, "--version", cwd=cwd)
     found = re.search(r"\d+\.\d+\.\d+", done.stdout)
     if done.returncode != 0 or found is None:
         return Check(
-            program, "fail", expected, f"{path}: {done.first_line}", "rustup default stable"
+            program, "fail", expected, f"{tool.path}: {done.first_line}", "rustup default stable"
         )
-    right = version_tuple(found.group(0)) >= version_tuple(versions.MINIMUM_RUST_VERSION)
-    return Check(
+    channel = tools.environment.variables.get("RUSTUP_TOOLCHAIN")
+    return _check(
         program,
-        "ok" if right else "fail",
+        version_tuple(found.group(0)) >= version_tuple(versions.MINIMUM_RUST_VERSION),
         expected,
-        f"{done.first_line} ({path})",
-        None if right else "rustup update stable && rustup default stable",
+        f"{done.first_line} ({tool.path})",
+        f"choose a newer toolchain than {channel} (rust_toolchain in {REXTIO_FILE}, or "
+        "RUSTUP_TOOLCHAIN)"
+        if channel
+        else "rustup update stable && rustup default stable",
     )
-
-
-def check_cargo(environment: Environment, project: Path | None = None) -> Check:
-    """Cargo, new enough to honour `build.build-dir`."""
-    return _check_rust(environment, "cargo", project)
-
-
-def check_rustc(environment: Environment, project: Path | None = None) -> Check:
-    """The Rust compiler."""
-    return _check_rust(environment, "rustc", project)
 
 
 def check_compiler(environment: Environment) -> Check:
@@ -241,68 +266,67 @@ def check_compiler(environment: Environment) -> Check:
     repair = "apt-get install g++ (macOS: xcode-select --install)"
     if environment.variables.get("CXX"):
         repair = f"unset CXX, or {repair}"
-    found: list[str] = []
-    for program in (compiler, "cc"):
+    right, found = True, ""
+    for program in ("cc", compiler):
         # CXX may carry a launcher or options: `ccache c++`.
         words = program.split()
         path = environment.which(words[0])
         if path is None:
-            return Check(
-                "C++ compiler", "fail", "c++ (or CXX) and cc", f"{words[0]} is not on PATH", repair
-            )
+            right, found = False, f"{words[0]} is not on PATH"
+            break
         done = environment.run(path, *words[1:], "--version")
-        if done.returncode != 0:
-            return Check(
-                "C++ compiler", "fail", "c++ (or CXX) and cc", f"{path}: {done.first_line}", repair
-            )
-        found.append(f"{done.first_line} ({path})")
-    return Check("C++ compiler", "ok", "c++ (or CXX) and cc", found[0])
+        right, found = done.returncode == 0, f"{done.first_line} ({path})"
+        if not right:
+            break
+    return _check("C++ compiler", right, "c++ (or CXX) and cc", found, repair)
 
 
-def check_build_python(environment: Environment, *, deep: bool = True) -> Check:
-    """The interpreter that libtorch's build script will ask for torch."""
+def check_build_python(tools: Toolchain, *, deep: bool = True) -> Check:
+    """The interpreter that libtorch's build script will ask for torch, and the one of PyO3."""
+    environment, interpreter = tools.environment, tools.environment.interpreter
     name = "python" if environment.variables.get("VIRTUAL_ENV") is not None else "python3"
-    interpreter = environment.interpreter
-    label = f"{name} of the build"
     expected = f"{name} on PATH is {interpreter.prefix} with torch {versions.TORCH_VERSION}"
     if interpreter.is_virtual:
-        repair = f". {interpreter.scripts}/activate (rextio-torch build does this by itself)"
+        activate = f". {interpreter.scripts}/activate"
     else:
-        repair = (
-            f'export PATH="{interpreter.scripts}:$PATH" (rextio-torch build does this by itself)'
-        )
+        activate = f'export PATH="{interpreter.scripts}:$PATH"'
+    activate += " (rextio-torch build does this by itself)"
+
+    def wrong(found: str, repair: str = activate, expected: str = expected) -> Check:
+        return Check(f"{name} of the build", "fail", expected, found, repair)
+
     path = environment.which(name)
     if path is None:
-        return Check(label, "fail", expected, f"{name} is not on PATH", repair)
+        return wrong(f"{name} is not on PATH")
     done = environment.run(path, "-c", _PROBE_DEEP if deep else _PROBE_QUICK)
     answer = _probe_answer(done)
     if answer is None:
-        return Check(label, "fail", expected, f"{path}: {done.first_line or 'no answer'}", repair)
+        return wrong(f"{path}: {done.first_line or 'no answer'}")
     prefix, torch, error = answer
     if prefix != interpreter.prefix:
-        tail = f"torch {torch}" if torch else "no torch"
-        return Check(label, "fail", expected, f"{path} of {prefix}, {tail}", repair)
+        return wrong(f"{path} of {prefix}, {f'torch {torch}' if torch else 'no torch'}")
     if torch is None or torch.partition("+")[0] != versions.TORCH_VERSION:
-        return Check(
-            label,
-            "fail",
-            expected,
+        return wrong(
             f"{path}: torch {torch}" if torch else f"{path}: torch does not import: {error}",
             _pip(environment, f"torch=={versions.TORCH_VERSION}"),
         )
     other = environment.variables.get("PYO3_PYTHON")
-    if other:
-        done = environment.run(other, "-c", _PROBE_QUICK)
-        answer = _probe_answer(done)
-        if answer is None or answer[0] != interpreter.prefix:
-            return Check(
-                label,
-                "fail",
-                f"PYO3_PYTHON unset, or an interpreter of {interpreter.prefix}",
-                f"PYO3_PYTHON={other}",
-                "unset PYO3_PYTHON",
-            )
-    return Check(label, "ok", expected, f"{path}, torch {torch}")
+    if tools.python is not None and not tools.python.path:
+        found, right = f"[toolchain] python {tools.python.problem}", False
+    elif other:
+        answer = _probe_answer(environment.run(other, "-c", _PROBE_QUICK))
+        found, right = f"PYO3_PYTHON={other}", bool(answer and answer[0] == interpreter.prefix)
+    else:
+        found, right = "", True
+    if not right:
+        return wrong(
+            found,
+            "unset PYO3_PYTHON"
+            if tools.python is None
+            else f"remove python from [toolchain] of {REXTIO_FILE} (or REXTIO_PYTHON)",
+            f"PYO3_PYTHON unset, or an interpreter of {interpreter.prefix}",
+        )
+    return Check(f"{name} of the build", "ok", expected, f"{path}, torch {torch}")
 
 
 def _probe_answer(done: Completed) -> tuple[str, str | None, str | None] | None:
@@ -324,39 +348,45 @@ class _Rule:
     status: Status
     why: str
     allowed: Callable[[str], bool] = lambda value: False
+    #: Whether set to nothing is set, to the program that reads it.
+    empty_counts: bool = False
 
-
-_TRUE_STATIC = re.compile(r"0|false|FALSE")
 
 _VARIABLES: tuple[_Rule, ...] = (
     _Rule(
         versions.BYPASS_VARIABLE,
         "fail",
         "it disables the check that torch and the binding fit each other",
+        empty_counts=True,
     ),
     _Rule(
         "LIBTORCH_STATIC",
         "fail",
         "it links libtorch's archives, which the wheel does not have",
-        lambda value: _TRUE_STATIC.fullmatch(value) is not None,
+        # The values that torch-sys takes for "no".
+        lambda value: value in {"0", "false", "FALSE"},
+        empty_counts=True,
     ),
-    _Rule("LIBTORCH", "warn", "ignored: the installed torch is linked"),
-    _Rule("LIBTORCH_INCLUDE", "warn", "ignored: the installed torch is linked"),
-    _Rule("LIBTORCH_LIB", "warn", "ignored: the installed torch is linked"),
-    _Rule("LIBTORCH_CXX11_ABI", "warn", "ignored: the installed torch is asked"),
-    _Rule("CARGO_TARGET_DIR", "fail", "Rextio looks for the module in the crate's own target"),
-    _Rule(
-        "CARGO_BUILD_TARGET_DIR", "fail", "Rextio looks for the module in the crate's own target"
+    *(
+        _Rule(name, "warn", "ignored: the installed torch is linked", empty_counts=True)
+        for name in ("LIBTORCH", "LIBTORCH_INCLUDE", "LIBTORCH_LIB", "LIBTORCH_CXX11_ABI")
+    ),
+    *(
+        _Rule(name, "fail", "Rextio looks for the module in the crate's own target")
+        for name in ("CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR")
     ),
     _Rule("CARGO_BUILD_TARGET", "fail", "Rextio looks for the module in target/release"),
     _Rule("CARGO_BUILD_BUILD_DIR", "fail", "it overrides the project's own build folder"),
     _Rule("PYO3_CONFIG_FILE", "fail", "it replaces the interpreter that PyO3 builds for"),
-    _Rule("PYO3_CROSS", "fail", "it makes PyO3 build for another host"),
-    _Rule("PYO3_CROSS_LIB_DIR", "fail", "it makes PyO3 build for another host"),
+    *(
+        _Rule(name, "fail", "it makes PyO3 build for another host")
+        for name in ("PYO3_CROSS", "PYO3_CROSS_LIB_DIR")
+    ),
     _Rule("PYO3_NO_PYTHON", "fail", "it keeps PyO3 from asking the interpreter"),
-    _Rule("RUSTFLAGS", "warn", "dependencies compile again whenever it changes"),
-    _Rule("CARGO_ENCODED_RUSTFLAGS", "warn", "dependencies compile again whenever it changes"),
-    _Rule("CXXFLAGS", "warn", "libtorch's bindings compile again whenever it changes"),
+    *(
+        _Rule(name, "warn", "dependencies compile again whenever it changes")
+        for name in ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CXXFLAGS")
+    ),
     _Rule(
         "REXTIO_PLUGINS_ENABLED",
         "fail",
@@ -368,6 +398,7 @@ _VARIABLES: tuple[_Rule, ...] = (
         "warn",
         "any value links the installed torch, and a changed one compiles its bindings again",
         lambda value: value == "1",
+        empty_counts=True,
     ),
 )
 
@@ -377,10 +408,7 @@ def check_variables(environment: Environment) -> Iterator[Check]:
     wrong = False
     for rule in _VARIABLES:
         value = environment.variables.get(rule.name)
-        # The bypass and the static switch count as set even when empty.
-        if value is None or (value == "" and not rule.name.startswith("LIBTORCH")):
-            continue
-        if rule.allowed(value):
+        if value is None or (not value and not rule.empty_counts) or rule.allowed(value):
             continue
         wrong = True
         yield Check(
@@ -401,29 +429,20 @@ def check_variables(environment: Environment) -> Iterator[Check]:
 
 def check_cargo_configuration(environment: Environment, project: Path) -> Check:
     """Cargo's configuration files, of this project and of every folder above it."""
+    name = "cargo configuration"
     expected = f"no target-dir, target or {versions.BYPASS_VARIABLE} in the files that apply"
+    diverting = (
+        ("build", "target-dir", "Rextio looks for the module in the crate's own target"),
+        ("build", "target", "Rextio looks for the module in target/release"),
+        ("env", versions.BYPASS_VARIABLE, "it disables the check that torch and the binding fit"),
+    )
     for path, data in cargo_configurations(project, environment.variables):
-        build = data.get("build", {}) if isinstance(data, dict) else {}
-        for key in ("target-dir", "target"):
-            if isinstance(build, dict) and key in build:
-                return Check(
-                    "cargo configuration",
-                    "fail",
-                    expected,
-                    f"{path}: {key} = {build[key]!r}; Rextio looks for the module in the crate's "
-                    "own target/release",
-                    f"remove {key} from {path}",
-                )
-        variables = data.get("env", {}) if isinstance(data, dict) else {}
-        if isinstance(variables, dict) and versions.BYPASS_VARIABLE in variables:
-            return Check(
-                "cargo configuration",
-                "fail",
-                expected,
-                f"{path}: [env] sets {versions.BYPASS_VARIABLE}",
-                f"remove {versions.BYPASS_VARIABLE} from {path}",
-            )
-    return Check("cargo configuration", "ok", expected, "none")
+        for table, key, why in diverting:
+            entries = data.get(table)
+            if isinstance(entries, dict) and key in entries:
+                found = f"{path}: [{table}] {key} = {entries[key]!r}; {why}"
+                return Check(name, "fail", expected, found, f"remove {key} from {path}")
+    return Check(name, "ok", expected, "none")
 
 
 def check_build_folder(environment: Environment, project: Path) -> Check:
@@ -448,15 +467,12 @@ def check_build_folder(environment: Environment, project: Path) -> Check:
     )
 
 
-def free_space(path: Path) -> int | None:
-    """Return the free bytes where a path is or would be."""
-    for folder in (path, *path.parents):
-        if folder.is_dir():
-            try:
-                return shutil.disk_usage(folder).free
-            except OSError:
-                return None
-    return None
+def free_space(folder: Path) -> int | None:
+    """Return the free bytes where a folder is."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def check_space(environment: Environment, project: Path | None = None) -> Check:
@@ -472,16 +488,15 @@ def check_space(environment: Environment, project: Path | None = None) -> Check:
             f"{nearest} is not a folder that can be written",
             "export REXTIO_TORCH_CACHE_DIR=<a folder of yours>",
         )
-    free = free_space(root)
+    free = free_space(nearest)
     if free is None:
         return Check(name, "warn", expected, "not known")
-    if free >= NEEDED_SPACE:
-        return Check(name, "ok", expected, f"{human_size(free)} free")
     filled = project is not None and build_folder(project, environment).cargo.is_dir()
-    return Check(
+    return _check(
         name,
-        "warn" if filled else "fail",
+        free >= NEEDED_SPACE,
         expected,
         f"{human_size(free)} free",
         "rextio-torch cache clear, or export REXTIO_TORCH_CACHE_DIR=<a folder with room>",
+        otherwise="warn" if filled else "fail",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rextio_torch import versions
@@ -96,8 +97,8 @@ class Environment:
     system: str
     machine: str
     #: Where a program is on a PATH.
-    find: Callable[[str, str | None], str | None] = field(default=lambda *a: find_program(*a))
-    execute: Run = field(default=lambda *a: run_program(*a))
+    find: Callable[[str, str | None], str | None] = lambda name, path: shutil.which(name, path=path)
+    execute: Run = lambda *arguments: _run(*arguments)
 
     @classmethod
     def current(cls) -> Environment:
@@ -105,7 +106,7 @@ class Environment:
         return cls(
             variables=dict(os.environ),
             interpreter=Interpreter.current(),
-            torch=installed_torch(),
+            torch=_installed_torch(),
             distributions={name: _version(name) for name in ("rextio", "torch", "rextio-torch")},
             plugin_api=_plugin_api(),
             entry_point=_entry_point(),
@@ -140,12 +141,7 @@ class Environment:
         return replace(self, variables=variables)
 
 
-def find_program(program: str, path: str | None) -> str | None:
-    """Return where a program is on a PATH, or None."""
-    return shutil.which(program, path=path)
-
-
-def run_program(
+def _run(
     command: Sequence[str], variables: Mapping[str, str], cwd: Path | None = None
 ) -> Completed:
     """Run a short program; one that cannot run at all gives status 127."""
@@ -169,8 +165,8 @@ def run_program(
     return Completed(done.returncode, done.stdout, done.stderr)
 
 
-def installed_torch() -> Torch | None:
-    """Find torch the way an import would, and read its version file."""
+def _installed_torch() -> Torch | None:
+    """Find torch the way an import would, and read its version without importing it."""
     try:
         spec = importlib.util.find_spec("torch")
     except (ImportError, ValueError):
@@ -178,17 +174,12 @@ def installed_torch() -> Torch | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).resolve().parent
-    return torch_in(folder) or Torch(_version("torch") or "unknown", str(folder))
-
-
-def torch_in(folder: Path) -> Torch | None:
-    """Read the torch that is installed in `folder`, without importing it."""
-    try:
+    with contextlib.suppress(OSError):
         text = (folder / "version.py").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    found = re.search(r"""^__version__\s*=\s*['"]([^'"]+)['"]""", text, re.MULTILINE)
-    return None if found is None else Torch(found.group(1), str(folder))
+        found = re.search(r"""^__version__\s*=\s*['"]([^'"]+)['"]""", text, re.MULTILINE)
+        if found is not None:
+            return Torch(found.group(1), str(folder))
+    return Torch(_version("torch") or "unknown", str(folder))
 
 
 def _version(distribution: str) -> str | None:

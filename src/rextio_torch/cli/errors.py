@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class CliError(Exception):
     """A failure that the user can act on; shown without a traceback, exit status 1."""
@@ -35,7 +37,7 @@ class CliError(Exception):
             result.append(f"  repair:   {self.repair}")
         return result
 
-    def to_dict(self) -> dict[str, str | None]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON-ready data."""
         return {
             "message": self.message,

@@ -20,10 +20,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from rextio_torch import versions
 from rextio_torch.cli.environment import Environment
@@ -33,6 +33,8 @@ from rextio_torch.cli.files import write_atomically
 CACHE_VARIABLE = "REXTIO_TORCH_CACHE_DIR"
 CARGO_FOLDER = "cargo"
 ORIGIN_FILE = "origin.json"
+Kind: TypeAlias = Literal["builds", "dependencies"]
+KINDS: tuple[Kind, ...] = ("builds", "dependencies")
 
 
 def cache_root(variables: Mapping[str, str]) -> Path:
@@ -70,44 +72,33 @@ def environment_digest(environment: Environment) -> str:
 
 @dataclass(frozen=True)
 class BuildFolder:
-    """The build folder of one project in one environment, and its locks."""
+    """A folder of the cache and its lock: a project's build folder, or a warm copy."""
 
     root: Path
-    project: Path
+    kind: Kind
+    #: `<project>-<path>-<environment>`, or `<environment>-<manifest>` of a warm copy.
     name: str
-    path_digest: str
-    environment_digest: str
 
     @classmethod
     def of(cls, project: Path, environment: Environment) -> BuildFolder:
         """Return the folder that this project must build in, here and now."""
         resolved = project.resolve()
         name = re.sub(r"[^A-Za-z0-9_.-]+", "-", resolved.name).strip("-.") or "project"
-        return cls(
-            root=cache_root(environment.variables),
-            project=resolved,
-            name=name[:40],
-            path_digest=_digest(str(resolved))[:10],
-            environment_digest=environment_digest(environment)[:10],
-        )
+        digests = (_digest(str(resolved))[:10], environment_digest(environment)[:10])
+        return cls(cache_root(environment.variables), "builds", "-".join((name[:40], *digests)))
 
-    def at(self, build_dir: object) -> BuildFolder | None:
-        """Return this folder under the cache root of a configured build-dir, if it is this one.
-
-        A project keeps its build folder when the variable that chose the cache root is gone.
-        """
-        if not isinstance(build_dir, str):
+    @classmethod
+    def parse(cls, build_dir: object) -> BuildFolder | None:
+        """Return the folder that a configured build-dir is in, if it is one that `of` names."""
+        if not isinstance(build_dir, str) or not os.path.isabs(build_dir):
             return None
-        path = Path(build_dir)
-        if not path.is_absolute() or len(path.parents) < 3:
-            return None
-        moved = replace(self, root=path.parents[2])
-        return moved if moved.cargo == path else None
+        found = _BUILD_DIR.fullmatch(build_dir)
+        return None if found is None else cls(Path(found[1]), "builds", found[2])
 
     @property
     def folder(self) -> Path:
         """The folder as `rextio-torch cache` lists it."""
-        return self.root / "builds" / f"{self.name}-{self.path_digest}-{self.environment_digest}"
+        return self.root / self.kind / self.name
 
     @property
     def cargo(self) -> Path:
@@ -116,43 +107,19 @@ class BuildFolder:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever builds this project, in whatever environment."""
-        return self.root / "locks" / f"{self.name}-{self.path_digest}.lock"
+        """Held while the folder changes; one for a project, whatever the environment."""
+        if self.kind == "dependencies":
+            return self.root / "locks" / f"dependencies-{self.name}.lock"
+        return self.root / "locks" / f"{self.name.rpartition('-')[0] or self.name}.lock"
 
-    def warm(self, key: str) -> WarmCopy:
+    def warm(self, key: str) -> BuildFolder:
         """Return the warm copy for this environment and a manifest's dependencies."""
-        return WarmCopy(self.root, f"{self.environment_digest}-{key[:10]}")
+        name = f"{self.name.rpartition('-')[2]}-{key[:10]}"
+        return BuildFolder(self.root, "dependencies", name)
 
 
-@dataclass(frozen=True)
-class WarmCopy:
-    """Compiled dependencies of one environment, to seed new build folders from."""
-
-    root: Path
-    name: str
-
-    @property
-    def folder(self) -> Path:
-        """The folder as `rextio-torch cache` lists it."""
-        return self.root / "dependencies" / self.name
-
-    @property
-    def cargo(self) -> Path:
-        """A build-dir that holds the dependencies and nothing else."""
-        return self.folder / CARGO_FOLDER
-
-    @property
-    def lock(self) -> Path:
-        """Held while the copy is written, shared while it is read."""
-        return self.root / "locks" / f"dependencies-{self.name}.lock"
-
-
-def lock_of_folder(root: Path, folder: Path) -> Path:
-    """Return the lock that guards a folder under `builds` or `dependencies`."""
-    if folder.parent.name == "dependencies":
-        return root / "locks" / f"dependencies-{folder.name}.lock"
-    name, _, _ = folder.name.rpartition("-")
-    return root / "locks" / f"{name or folder.name}.lock"
+#: As `BuildFolder.of` names it: the cache root, and the name.
+_BUILD_DIR = re.compile(rf"(.+)/builds/([^/]+-[0-9a-f]{{10}}-[0-9a-f]{{10}})/{CARGO_FOLDER}")
 
 
 def now() -> str:
@@ -167,9 +134,7 @@ def write_origin(folder: Path, environment: Environment, project: Path | None) -
     data = {
         "project": None if project is None else str(project),
         "python": environment.interpreter.executable,
-        "python_version": environment.interpreter.version,
         "torch": None if torch is None else torch.version,
-        "torch_location": None if torch is None else torch.location,
         "created": read_origin(folder).get("created", stamp),
         "used": stamp,
     }
@@ -185,18 +150,14 @@ def read_origin(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def is_ours(path: Path) -> bool:
-    """Whether a build-dir is one that `rextio-torch init` chose, for whatever environment."""
-    return re.search(r"/builds/[^/]+-[0-9a-f]{10}-[0-9a-f]{10}/cargo$", path.as_posix()) is not None
-
-
-def require_project(path: Path) -> Path:
+def require_project(path: Path, *, may_be_missing: bool = False) -> Path:
     """Return a project folder's resolved path, or refuse what is none."""
-    if not path.is_dir():
-        raise CliError(
-            f"{path} is not a folder",
-            expected="the folder of a Rextio project",
-            found="nothing" if not path.exists() else "a file",
-            repair=f"rextio-torch init {path}" if not path.exists() else "name its folder",
-        )
-    return path.resolve()
+    if path.is_dir() or (may_be_missing and not path.exists()):
+        return path.resolve()
+    missing = not path.exists()
+    raise CliError(
+        f"{path} is not a folder",
+        expected="the folder of a Rextio project",
+        found="nothing" if missing else "a file",
+        repair=f"rextio-torch init {path}" if missing else "name its folder",
+    )

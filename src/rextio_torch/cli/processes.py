@@ -9,11 +9,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO
 
+_TICK_SECONDS = 0.25
 _TERM_SECONDS = 3.0
 
 
@@ -50,12 +50,11 @@ def run_lines(
     *,
     variables: Mapping[str, str],
     cwd: Path,
-    on_line: Callable[[str, str], None],
+    on_line: Callable[[str], object],
     on_tick: Callable[[], None],
     keep: Sequence[int] = (),
-    interval: float = 0.25,
 ) -> int:
-    """Run a program; `on_line` gets each line with its stream's name, `on_tick` runs meanwhile.
+    """Run a program; `on_line` gets each line it writes, `on_tick` runs while it writes none.
 
     `keep` names file descriptors that the program inherits: a lock then outlives this process.
     Whatever goes wrong here, the program and all it started are ended first.
@@ -66,42 +65,34 @@ def run_lines(
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
         errors="replace",
         start_new_session=True,
         pass_fds=tuple(keep),
     )
-    lines: queue.Queue[tuple[str, str] | None] = queue.Queue()
+    lines: queue.Queue[str | None] = queue.Queue()
 
-    def read(name: str, stream: IO[str]) -> None:
-        for line in stream:
-            lines.put((name, line.rstrip("\n")))
+    def read() -> None:
+        for line in process.stdout or ():
+            lines.put(line.rstrip("\n"))
         lines.put(None)
 
-    readers = [
-        threading.Thread(target=read, args=(name, stream), daemon=True)
-        for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
-        if stream is not None
-    ]
     try:
-        for reader in readers:
-            reader.start()
-        left = len(readers)
-        while left:
+        threading.Thread(target=read, daemon=True).start()
+        while True:
             try:
-                item = lines.get(timeout=interval)
+                line = lines.get(timeout=_TICK_SECONDS)
             except queue.Empty:
                 on_tick()
                 if process.poll() is not None and lines.empty():
                     # Gone, yet something it started still holds the pipe: not waited for.
                     break
                 continue
-            if item is None:
-                left -= 1
-            else:
-                on_line(*item)
+            if line is None:
+                break
+            on_line(line)
         return process.wait()
     except BaseException:
         end_tree(process)
@@ -110,68 +101,54 @@ def run_lines(
 
 def end_tree(process: subprocess.Popen[str]) -> None:
     """End a process and everything that it started, in whatever session."""
-    family = [process.pid, *descendants(process.pid)]
-    _signal(family, signal.SIGTERM)
-    deadline = time.monotonic() + _TERM_SECONDS
-    while time.monotonic() < deadline:
-        # What a dying process started meanwhile is found here.
-        family = list(dict.fromkeys([*family, *descendants(process.pid)]))
+    family: set[int] = set()
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < 2 * _TERM_SECONDS:
         process.poll()
-        if not any(_alive(pid) for pid in family):
+        running = _running()
+        # What a dying process started meanwhile is found here.
+        new = set(_descendants(process.pid, running)) - family
+        family |= new
+        left = family & running.keys()
+        if not left:
             return
+        if passed < _TERM_SECONDS:
+            _signal(new, signal.SIGTERM)
+        else:
+            _signal(left, signal.SIGKILL)
         time.sleep(0.05)
-    _signal(family, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=_TERM_SECONDS)
 
 
-def descendants(root: int) -> list[int]:
-    """Return the ids of all processes that descend from one."""
-    children: dict[int, list[int]] = {}
-    for pid, parent in _parents():
-        children.setdefault(parent, []).append(pid)
-    result: list[int] = []
-    pending = [root]
-    while pending:
-        found = children.get(pending.pop(), [])
-        result.extend(found)
-        pending.extend(found)
-    return result
+def _descendants(root: int, parents: Mapping[int, int]) -> list[int]:
+    """Return a process and all that descend from it."""
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
 
 
-def _parents() -> Iterator[tuple[int, int]]:
-    if not os.path.isdir("/proc/self"):
-        command = ["ps", "-A", "-o", "pid=,ppid="]
+def _running() -> dict[int, int]:
+    """Return each process that has not ended, and its parent."""
+    if os.path.isdir("/proc/self"):
+        entries = [_stat(name) for name in os.listdir("/proc") if name.isdigit()]
+    else:
+        command = ["ps", "-A", "-o", "pid=,state=,ppid="]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        for line in done.stdout.splitlines():
-            pid, parent = line.split()
-            yield int(pid), int(parent)
-        return
-    for name in os.listdir("/proc"):
-        state = _stat(name) if name.isdigit() else []
-        if len(state) > 1:
-            yield int(name), int(state[1])
+        entries = [line.split() for line in done.stdout.splitlines()]
+    return {int(e[0]): int(e[2]) for e in entries if len(e) > 2 and not e[1].startswith("Z")}
 
 
 def _stat(pid: str) -> list[str]:
-    """Return the fields of /proc/<pid>/stat from the state on."""
+    """Return a process's id, state and parent from /proc/<pid>/stat."""
     try:
         text = Path("/proc", pid, "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     # The name in parentheses may itself hold spaces and parentheses.
-    return text.rpartition(")")[2].split()
+    return [pid, *text.rpartition(")")[2].split()[:2]]
 
 
-def _signal(pids: Sequence[int], number: int) -> None:
+def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, number)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return _stat(str(pid))[:1] != ["Z"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,11 +17,12 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Column
+
+from rextio_torch.cli.processes import run_lines
 
 _STARTED = re.compile(r"^\s*Compiling (\S+) v(\S+)")
 _SLOW = {"torch-sys": "takes minutes"}
@@ -30,35 +32,38 @@ _SLOW = {"torch-sys": "takes minutes"}
 class CargoProgress:
     """What a `cargo build --message-format=json…` has done so far, from its output."""
 
-    #: Packages to compile, dependencies only; unknown until cargo's metadata is read.
-    total: int | None = None
     #: The package that is being built around the dependencies; not counted.
     root: str = ""
+    #: Packages to compile, dependencies only, once that is known.
+    total: int | None = None
     done: set[str] = field(default_factory=set)
     running: dict[str, float] = field(default_factory=dict)
     fresh: int = 0
-    success: bool | None = None
     #: Cargo's own lines other than `Compiling`, the errors among them.
     notes: list[str] = field(default_factory=list)
 
-    def feed_message(self, line: str) -> str | None:
-        """Take a line of standard output; return the package that it says is finished."""
-        try:
-            message: Any = json.loads(line)
-        except ValueError:
+    def feed(self, line: str, now: float) -> str | None:
+        """Take a line of cargo's output; return the package that it says is finished."""
+        if line.startswith("{"):
+            try:
+                return self._finished(json.loads(line))
+            except ValueError:
+                pass
+        started = _STARTED.match(line)
+        if started is None:
+            if line.strip():
+                self.notes.append(line)
+        elif started[1] != self.root:
+            self.running[started[1]] = now
+        return None
+
+    def _finished(self, message: Mapping[str, Any]) -> str | None:
+        if message.get("reason") != "compiler-artifact":
             return None
-        if not isinstance(message, dict):
-            return None
-        reason = message.get("reason")
-        if reason == "build-finished":
-            self.success = bool(message.get("success"))
-            return None
-        if reason != "compiler-artifact":
-            return None
-        kinds = message.get("target", {}).get("kind", [])
         package = str(message.get("package_id", ""))
         name = package_name(package)
         # A build script is a step on the way; the library is the package.
+        kinds = message.get("target", {}).get("kind", [])
         if "custom-build" in kinds or name == self.root or package in self.done:
             return None
         self.done.add(package)
@@ -66,19 +71,6 @@ class CargoProgress:
         if message.get("fresh"):
             self.fresh += 1
             return None
-        return name
-
-    def feed_status(self, line: str, now: float) -> str | None:
-        """Take a line of standard error; return the package that it says is started."""
-        started = _STARTED.match(line)
-        if started is None:
-            if line.strip():
-                self.notes.append(line)
-            return None
-        name = started.group(1)
-        if name == self.root:
-            return None
-        self.running[name] = now
         return name
 
     @property
@@ -89,10 +81,8 @@ class CargoProgress:
     @property
     def current(self) -> str:
         """What compiles now, the longest first, with a word on what is known to be slow."""
-        names = sorted(self.running, key=lambda name: self.running[name])
-        slow = [name for name in names if name in _SLOW]
-        shown = [*slow, *(name for name in names if name not in _SLOW)][:3]
-        return ", ".join(f"{n} ({_SLOW[n]})" if n in _SLOW else n for n in shown)
+        names = sorted(self.running, key=lambda name: (name not in _SLOW, self.running[name]))
+        return ", ".join(f"{n} ({_SLOW[n]})" if n in _SLOW else n for n in names[:3])
 
 
 def package_name(package_id: str) -> str:
@@ -115,88 +105,98 @@ class Display:
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self.clock = clock
-        self.started = clock()
 
     def say(self, text: str) -> None:
         """Print one plain line."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def waiting(self, what: str) -> Callable[[str], None]:
+        """Return a function that says, given who holds a lock, what is being waited for."""
+        return lambda holder: self.say(f"waiting for {what}" + (f" ({holder})" if holder else ""))
+
     @contextmanager
-    def step(self, title: str, total: int | None = None) -> Iterator[Step]:
-        """Show a step while it runs."""
-        step: Step
-        if self.console.is_terminal:
-            columns = [
-                SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
-                *((BarColumn(bar_width=12), MofNCompleteColumn()) if total else ()),
-                TimeElapsedColumn(),
-                TextColumn(
-                    "{task.fields[detail]}",
-                    markup=False,
-                    table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
-                ),
-            ]
-            with Progress(*columns, console=self.console, transient=True, expand=True) as progress:
-                task = progress.add_task(title, total=total, detail="")
-                step = LiveStep(self, title, progress, task)
-                yield step
-        else:
+    def step(self, title: str, cargo: CargoProgress | None = None) -> Iterator[Step]:
+        """Show a step while it runs, with a bar if it is one of cargo's."""
+        step = Step(self, title, cargo)
+        if not self.console.is_terminal:
             self.say(f"{title} …")
-            step = PlainStep(self, title)
             yield step
+            return
+        columns = [
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            *((BarColumn(bar_width=12), MofNCompleteColumn()) if cargo else ()),
+            TimeElapsedColumn(),
+            TextColumn(
+                "{task.fields[detail]}",
+                markup=False,
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
+        ]
+        with Progress(*columns, console=self.console, transient=True, expand=True) as live:
+            live.add_task(title, total=None, detail="")
+            step.live = live
+            yield step
+
+    def run(
+        self,
+        title: str,
+        command: Sequence[str],
+        *,
+        variables: Mapping[str, str],
+        cwd: Path,
+        keep: Sequence[int],
+    ) -> tuple[int, str]:
+        """Run a program as one step; return its exit status and what it wrote."""
+        lines: list[str] = []
+        with self.step(title) as step:
+            status = run_lines(
+                command,
+                variables=variables,
+                cwd=cwd,
+                on_line=lines.append,
+                on_tick=step.tick,
+                keep=keep,
+            )
+        return status, "\n".join(lines)
 
 
 class Step:
-    """One step that is being shown."""
+    """One step that is being shown: redrawn where it is live, else a line now and then."""
 
-    def __init__(self, display: Display, title: str) -> None:
+    def __init__(self, display: Display, title: str, cargo: CargoProgress | None) -> None:
         self.display = display
         self.title = title
-        self.started = display.clock()
+        self.cargo = cargo
+        self.live: Progress | None = None
+        self.started = self._said = display.clock()
 
     @property
     def seconds(self) -> float:
         """How long the step has taken."""
         return self.display.clock() - self.started
 
-    def finished(self, name: str, counter: str) -> None:
-        """One of the step's parts is finished."""
+    def finished(self, name: str) -> None:
+        """One of cargo's packages is finished."""
+        if self.live is None:
+            self._line(name)
 
-    def tick(self, counter: str, done: int, detail: str) -> None:
+    def tick(self) -> None:
         """Nothing new: called several times a second."""
-
-
-class LiveStep(Step):
-    """A step on a terminal."""
-
-    def __init__(self, display: Display, title: str, progress: Progress, task: TaskID) -> None:
-        super().__init__(display, title)
-        self._progress = progress
-        self._task = task
-
-    def tick(self, counter: str, done: int, detail: str) -> None:
-        """Redraw."""
-        self._progress.update(self._task, completed=done, detail=detail)
-
-
-class PlainStep(Step):
-    """A step in a log."""
-
-    def __init__(self, display: Display, title: str) -> None:
-        super().__init__(display, title)
-        self._said = display.clock()
-
-    def finished(self, name: str, counter: str) -> None:
-        """Print a line per part."""
-        self._line(f"[{counter}] {name}")
-
-    def tick(self, counter: str, done: int, detail: str) -> None:
-        """Print a line when it has been quiet for long."""
-        if self.display.clock() - self._said >= Display.HEARTBEAT:
-            prefix = f"[{counter}] " if counter else ""
-            self._line(f"{prefix}still running: {detail or self.title}")
+        cargo = self.cargo
+        detail = cargo.current if cargo else ""
+        if self.live is not None:
+            if cargo:
+                self.live.update(
+                    self.live.task_ids[0],
+                    total=cargo.total,
+                    completed=len(cargo.done),
+                    detail=detail,
+                )
+        elif self.display.clock() - self._said >= Display.HEARTBEAT:
+            self._line(f"still running: {detail or self.title}")
 
     def _line(self, text: str) -> None:
         self._said = self.display.clock()
-        self.display.say(f"  {self.seconds:5.0f} s  {text}")
+        counter = f"[{self.cargo.counter}] " if self.cargo else ""
+        self.display.say(f"  {self.seconds:5.0f} s  {counter}{text}")

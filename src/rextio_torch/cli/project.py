@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from rextio_torch import versions
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import read_toml, read_toml_text, write_atomically
-from rextio_torch.cli.layout import CACHE_VARIABLE, BuildFolder, is_ours
+from rextio_torch.cli.layout import CACHE_VARIABLE, BuildFolder, require_project
 
 REXTIO_FILE = "rextio.toml"
 CARGO_FILE = Path(".cargo") / "config.toml"
@@ -24,7 +24,6 @@ CARGO_FILE = Path(".cargo") / "config.toml"
 MINIMUM_TIMEOUT_SECONDS = 3600
 #: torch-sys then takes libtorch from the active environment's wheel.
 LINK_VARIABLE = "LIBTORCH_USE_PYTORCH"
-GITIGNORE_LINES = (".rextio/", ".cargo/config.toml")
 
 
 @dataclass
@@ -36,25 +35,12 @@ class Change:
     reasons: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class InitResult:
-    """What `init` did."""
+def initialise(path: Path, environment: Environment, *, force: bool = False) -> list[str]:
+    """Make a folder a project that builds and rebuilds fast; return what was changed.
 
-    project: Path
-    build_folder: BuildFolder
-    lines: tuple[str, ...]
-
-
-def initialise(path: Path, environment: Environment, *, force: bool = False) -> InitResult:
-    """Make a folder a project that builds and rebuilds fast; all files are planned first."""
-    if path.exists() and not path.is_dir():
-        raise CliError(
-            f"{path} is not a folder",
-            expected="a folder, or a path where one can be made",
-            found="a file",
-            repair="name the project's folder",
-        )
-    project = path.resolve()
+    Everything is planned before anything is written.
+    """
+    project = require_project(path, may_be_missing=True)
     if environment.torch is None:
         raise CliError(
             "torch is not installed, and the build folder is named after it",
@@ -63,31 +49,28 @@ def initialise(path: Path, environment: Environment, *, force: bool = False) -> 
             repair=f"{environment.interpreter.executable} -m pip install "
             f'"torch=={versions.TORCH_VERSION}"',
         )
-    folder = BuildFolder.of(project, environment)
     changes = [
         _plan_rextio(project),
         _plan_cargo(
-            project, folder, keep_root=not environment.variables.get(CACHE_VARIABLE), force=force
+            project,
+            BuildFolder.of(project, environment),
+            keep_root=not environment.variables.get(CACHE_VARIABLE),
+            force=force,
         ),
-        _plan_gitignore(project),
     ]
-    lines: list[str] = []
-    if not project.exists():
-        lines.append(f"created {project}")
+    lines = [] if project.exists() else [f"created {project}"]
     for change in changes:
-        if change is not None and change.reasons:
+        if change.reasons:
             write_atomically(change.path, change.text)
-            lines.extend(f"{_relative(change.path, project)}: {why}" for why in change.reasons)
-    return InitResult(project, folder, tuple(lines))
+            name = change.path.relative_to(project).as_posix()
+            lines.extend(f"{name}: {why}" for why in change.reasons)
+    return lines
 
 
-def _relative(path: Path, project: Path) -> str:
-    return path.relative_to(project).as_posix()
-
-
-def _document(path: Path) -> TOMLDocument | None:
+def _document(path: Path) -> tuple[TOMLDocument, bool]:
+    """Return a file's contents, and whether there is no such file yet."""
     text = read_toml_text(path)
-    return None if text is None else tomlkit.parse(text)
+    return tomlkit.parse(text or ""), text is None
 
 
 def _table(document: TOMLDocument, name: str, path: Path) -> MutableMapping[str, Any]:
@@ -106,9 +89,7 @@ def _table(document: TOMLDocument, name: str, path: Path) -> MutableMapping[str,
 
 def _plan_rextio(project: Path) -> Change:
     path = project / REXTIO_FILE
-    document = _document(path)
-    fresh = document is None
-    document = tomlkit.document() if document is None else document
+    document, fresh = _document(path)
     reasons: list[str] = []
 
     build = _table(document, "build", path)
@@ -158,17 +139,16 @@ def _plan_cargo(project: Path, folder: BuildFolder, *, keep_root: bool, force: b
             found=f"cargo's old file name, {legacy}",
             repair=f"mv {legacy} {path}",
         )
-    document = _document(path)
-    fresh = document is None
-    document = tomlkit.document() if document is None else document
+    document, fresh = _document(path)
     reasons: list[str] = []
     wanted = str(folder.cargo)
 
     build = _table(document, "build", path)
     present = build.get("build-dir")
-    kept = keep_root and folder.at(present) is not None
+    ours = BuildFolder.parse(present)
+    kept = keep_root and ours is not None and ours.name == folder.name
     if present != wanted and not kept:
-        if present is not None and not force and not is_ours(Path(str(present))):
+        if present is not None and not force and ours is None:
             raise CliError(
                 f"{path} already has a build folder of its own; nothing was written",
                 expected=f'build-dir = "{wanted}", which belongs to this project, interpreter '
@@ -187,7 +167,9 @@ def _plan_cargo(project: Path, folder: BuildFolder, *, keep_root: bool, force: b
         variables[LINK_VARIABLE] = "1"
         reasons.append(f'[env] {LINK_VARIABLE} = "1"{before}, link the torch that is installed')
     if fresh:
-        reasons.insert(0, "created; paths of this machine, so keep it out of version control")
+        reasons.insert(
+            0, "created; it and .rextio/ are of this machine only and belong into .gitignore"
+        )
     return Change(path, tomlkit.dumps(document), reasons)
 
 
@@ -196,31 +178,6 @@ def _env_value(entry: Any) -> str | None:
     if isinstance(entry, dict):
         entry = entry.get("value")
     return None if entry is None else str(entry)
-
-
-def _plan_gitignore(project: Path) -> Change | None:
-    path = project / ".gitignore"
-    try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-    except (OSError, UnicodeDecodeError):
-        return None
-    if not path.exists() and not (project / ".git").exists():
-        return None
-    present = {line.strip() for line in text.splitlines()}
-    missing = [line for line in GITIGNORE_LINES if not _ignored(line, present)]
-    if not missing:
-        return None
-    if text and not text.endswith("\n"):
-        text += "\n"
-    return Change(
-        path, text + "".join(f"{line}\n" for line in missing), [f"added {line}" for line in missing]
-    )
-
-
-def _ignored(line: str, present: Iterable[str]) -> bool:
-    known = {entry.strip("/") for entry in present}
-    parts = line.strip("/").split("/")
-    return any("/".join(parts[: count + 1]) in known for count in range(len(parts)))
 
 
 def check_initialised(project: Path, environment: Environment) -> CliError | None:
@@ -241,7 +198,8 @@ def check_initialised(project: Path, environment: Environment) -> CliError | Non
         )
     folder = BuildFolder.of(project, environment)
     present = cargo.get("build", {}).get("build-dir")
-    if folder.at(present) is None:
+    ours = BuildFolder.parse(present)
+    if ours is None or ours.name != folder.name:
         return CliError(
             f"{project} has no build folder for this interpreter and torch"
             if present is not None
@@ -263,13 +221,17 @@ def check_initialised(project: Path, environment: Environment) -> CliError | Non
 
 
 def build_folder(project: Path, environment: Environment) -> BuildFolder:
-    """Return the folder that a project is configured to build in, or the one it should have."""
+    """Return the folder that a project is configured to build in, or the one it should have.
+
+    A project keeps its build folder when the variable that chose the cache root is gone.
+    """
     folder = BuildFolder.of(project, environment)
     try:
         settings = read_toml(project / CARGO_FILE)
     except CliError:
         return folder
-    return folder.at(settings.get("build", {}).get("build-dir")) or folder
+    ours = BuildFolder.parse(settings.get("build", {}).get("build-dir"))
+    return folder if ours is None or ours.name != folder.name else ours
 
 
 def cargo_configurations(project: Path, variables: Mapping[str, str]) -> list[tuple[Path, Any]]:

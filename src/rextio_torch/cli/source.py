@@ -1,4 +1,4 @@
-"""The identity of a project's source, and the mark of it in a built module."""
+"""The source id of a project, and the mark of it in a built module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import rextio_torch
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.project import REXTIO_FILE
 
-#: The build puts the identity into the native module through this variable.
+#: The build puts the source id into the native module through this variable.
 SOURCE_ID_VARIABLE = "REXTIO_TORCH_SOURCE_ID"
 MARKER = b"rextio-torch-source-id:"
 #: What a module carries that was built without this command.
@@ -44,7 +44,7 @@ def source_files(project: Path) -> Iterator[Path]:
     """Yield the files that decide what a build gives, in a stable order.
 
     Rextio reads the Python files and the stubs beside them. Files that `.rextioignore` excludes
-    are included here: the identity may change too often, never too seldom.
+    are included here: the source id may change too often, never too seldom.
     """
     for name in (REXTIO_FILE, ".rextioignore"):
         if (project / name).is_file():
@@ -84,8 +84,8 @@ def translator_digest() -> str:
     digest = hashlib.sha256()
     root = Path(rextio_torch.__file__).parent
     for parent, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in {"cli", "__pycache__"})
-        folders[:] = [name for name in folders if name != "target"]
+        skipped = {"cli", "__pycache__", "target"}
+        folders[:] = sorted(name for name in folders if name not in skipped)
         for name in sorted(names):
             if name.endswith((".py", ".rs", ".toml")):
                 path = Path(parent) / name
@@ -100,6 +100,6 @@ def _feed(digest: hashlib._Hash, *parts: bytes) -> None:
 
 
 def marked_source_ids(module: Path) -> list[str]:
-    """Return the identities that a built module carries, usually one."""
+    """Return the source ids that a built module carries, usually one."""
     found = _MARKED.findall(module.read_bytes())
     return sorted({mark.decode() for mark in found})
