@@ -1,12 +1,13 @@
-# The two commands: `make demo` and `make test`. Both create .venv and install what they need.
+# The two commands: `make demo` and `make test`. Both create .venv and install what they need there.
 
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
-# Build folders and test projects; nothing outside the repository is written.
+# Build folders stay in the repository, as test projects do; outside it only uv and cargo keep what
+# they download.
 export REXTIO_TORCH_CACHE_DIR ?= $(CURDIR)/.cache/rextio-torch
-# libtorch's build script asks the `python` on PATH for the installed torch.
+# With VIRTUAL_ENV set, libtorch's build script asks the `python` on PATH for the installed torch.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 

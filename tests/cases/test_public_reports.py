@@ -14,32 +14,35 @@ import textwrap
 import pytest
 import torch
 from support.inputs import LAYOUTS, assert_same, contiguous
+from support.programs import find
+
+from rextio_torch.ops import pointwise
 
 NAN = math.nan
 INF = math.inf
 #: On both sides of every SIMD width.
 LENGTHS = (1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 1024)
 
-UNARY = ("relu", "sigmoid", "tanh", "abs", "neg", "square", "exp", "log", "sqrt", "gelu")
+UNARY = tuple(operator.id for operator in pointwise.ROWS)
 
 
 def unary(name: str, rank: int) -> str:
-    """Return the generated function of a unary operation."""
-    kind = "function_torch_nn_functional_gelu" if name == "gelu" else f"function_torch_{name}"
-    return f"surface.{name}__{kind}__f32cpu{rank}d__0"
+    return find(name, rank)
 
 
 def reduction(name: str, dim: int, keepdim: bool = False, rank: int = 2) -> str:
-    """Return the generated function of a reduction method."""
-    return f"surface.{name}__method_{name}__f32cpu{rank}d_dim{dim}_keepdim{keepdim}__0"
+    return find(name, rank, dim=dim, keepdim=keepdim)
 
 
-SOFTMAX = "surface.softmax__method_softmax__f32cpu2d_dim{}__0"
-MATMUL = "surface.matmul__operator_matmul__f32cpu2d_f32cpu2d__0"
-LINEAR = "surface.linear__function_torch_nn_functional_linear__f32cpu2d_f32cpu2d_f32cpu1d__0"
-LINEAR_NO_BIAS = "surface.linear__function_torch_nn_functional_linear__f32cpu2d_f32cpu2d__0"
-ADD = "surface.add__operator_add__f32cpu2d_f32cpu2d__0"
-DIV_1D = "surface.div__operator_div__f32cpu1d_f32cpu1d__0"
+def softmax(dim: int) -> str:
+    return find("softmax", 2, dim=dim)
+
+
+MATMUL = find("matmul", 2, 2)
+LINEAR = find("linear", 2, 2, 1)
+LINEAR_NO_BIAS = find("linear", 2, 2, None)
+ADD = find("add", 2, 2)
+DIV_1D = find("div", 1, 1)
 
 
 def check(project, name: str, *arguments: torch.Tensor) -> torch.Tensor:
@@ -103,9 +106,9 @@ class TestNanZerosExtremes:
     )
     def test_softmax_of_infinities(self, project, row, expected) -> None:
         # pytorch #25110
-        result = check(project, SOFTMAX.format(1), torch.tensor([row]))
+        result = check(project, softmax(1), torch.tensor([row]))
         assert torch.equal(result.nan_to_num(7.0), torch.tensor([expected]).nan_to_num(7.0))
-        check(project, SOFTMAX.format(0), torch.tensor([row]).t())
+        check(project, softmax(0), torch.tensor([row]).t())
 
     @pytest.mark.parametrize("name", UNARY)
     def test_no_panic_on_any_special_value(self, project, name) -> None:
@@ -140,7 +143,7 @@ class TestLayout:
         "name",
         [unary(name, 2) for name in UNARY]
         + [reduction(name, dim) for name in ("sum", "mean", "argmax") for dim in (0, 1)]
-        + [SOFTMAX.format(0), SOFTMAX.format(1)],
+        + [softmax(0), softmax(1)],
     )
     def test_a_view_gives_what_its_contiguous_copy_gives(self, project, layout, name) -> None:
         # burn #5290: reductions over views read outside the view.
@@ -182,7 +185,7 @@ class TestEmptyAndErrors:
         empty = torch.empty(2, 0)
         assert check(project, reduction("mean", 1), empty).isnan().all()
         assert check(project, reduction("sum", 1), empty).tolist() == [0.0, 0.0]
-        assert check(project, SOFTMAX.format(1), empty).shape == (2, 0)
+        assert check(project, softmax(1), empty).shape == (2, 0)
         native, _ = project.pair(reduction("argmax", 1))
         with pytest.raises(IndexError, match="argmax: dimension 1"):
             native(empty)

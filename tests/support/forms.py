@@ -7,7 +7,7 @@ analyser, or as the claim site that the analyser is expected to make of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias
 
@@ -24,7 +24,9 @@ from rextio_torch.ops.model import (
     Spelling,
     TensorType,
 )
+from rextio_torch.ops.table import OPERATORS
 
+BY_ID = {operator.id: operator for operator in OPERATORS}
 KEYS = {tensor_type.marker: tensor_type.key for tensor_type in TENSOR_TYPES}
 HEADER = """\
 import torch
@@ -75,7 +77,7 @@ def operand(tensor_type: TensorType) -> Operand:
 
 @dataclass(frozen=True)
 class Form:
-    """One call of an operator. `result` is `None` where the call must be rejected.
+    """One call of an operator. `signature` is `None` where the call must be rejected.
 
     `kind` says which family of forms it belongs to. The receiver of a method and the left side of
     an operator are the first argument. `options` are the values of the row's options, where the
@@ -87,8 +89,12 @@ class Form:
     spelling: Spelling
     arguments: tuple[Argument, ...]
     keywords: tuple[tuple[str, Literal], ...] = ()
-    result: TensorType | None = None
-    options: tuple[OptionValue, ...] = ()
+    signature: Signature | None = None
+    options: Options = field(default_factory=dict)
+
+    @property
+    def result(self) -> TensorType | None:
+        return self.signature.result if self.signature else None
 
     @property
     def expression(self) -> str:
@@ -240,8 +246,8 @@ def accepted(operator: Operator) -> Iterator[Form]:
                         spelling,
                         (*tensors, *positional),
                         (*nones, *keywords),
-                        signature.result,
-                        tuple(options.values()),
+                        signature,
+                        options,
                     )
 
 

@@ -9,15 +9,15 @@ from itertools import count
 import pytest
 import torch
 from support import forms
+from support.forms import BY_ID
 
 from rextio_torch.ops.model import (
     REQUIRED,
     Operator,
-    Sample,
     ShapeError,
     TensorType,
 )
-from rextio_torch.ops.table import BY_ID, OPERATORS
+from rextio_torch.ops.table import OPERATORS
 
 by_operator = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.id)
 #: ATen says `self` where PyTorch's Python functions say `input`.
@@ -92,32 +92,17 @@ def _forms_by_call(operator: Operator) -> dict[tuple[object, ...], list[forms.Fo
     """Group forms that are different spellings of the same call."""
     groups: dict[tuple[object, ...], list[forms.Form]] = defaultdict(list)
     for form in forms.accepted(operator):
-        operands = tuple(a.annotation for a in form.arguments if isinstance(a, forms.Operand))
-        groups[operands, form.options].append(form)
+        assert form.signature is not None
+        groups[form.signature.operands, tuple(form.options.values())].append(form)
     return groups
-
-
-def _signature_samples(operator: Operator, form: forms.Form) -> list[Sample]:
-    operands = [a.annotation for a in form.arguments if isinstance(a, forms.Operand)]
-    (signature,) = (
-        s
-        for s in operator.signatures
-        if [item.marker for item in s.operands if item] == operands and s.result == form.result
-    )
-    given = dict(zip((p.name for p in operator.options), form.options, strict=True))
-    return [
-        sample
-        for sample in operator.samples(signature)
-        if all(given[name] == value for name, value in sample.options.items())
-    ]
 
 
 @by_operator
 def test_every_accepted_form_runs_in_eager(operator: Operator) -> None:
     """All spellings of a call give the same tensor, of the promised type and shape."""
     for group in _forms_by_call(operator).values():
-        options = dict(zip((p.name for p in operator.options), group[0].options, strict=True))
-        samples = _signature_samples(operator, group[0])
+        signature, options = group[0].signature, group[0].options
+        samples = [s for s in operator.samples(signature) if {**options, **s.options} == options]
         assert samples
         for sample in samples:
             numbers = count()
@@ -136,15 +121,12 @@ def test_error_samples_are_errors_of_eager(operator: Operator) -> None:
     for sample in operator.error_samples:
         with pytest.raises(ShapeError) as refused:
             operator.shape_rule(operator.id, sample.shapes, sample.options)
-        ranks = [len(shape) for shape in sample.shapes if shape is not None]
+        ranks = tuple(None if shape is None else len(shape) for shape in sample.shapes)
         calls = [
             group[0]
-            for (operands, values), group in _forms_by_call(operator).items()
-            if [int(marker[-2]) for marker in operands] == ranks
-            and all(
-                sample.options.get(p.name, value) == value
-                for p, value in zip(operator.options, values, strict=True)
-            )
+            for group in _forms_by_call(operator).values()
+            if group[0].signature.ranks == ranks
+            and {**group[0].options, **sample.options} == group[0].options
         ]
         assert calls
         for form in calls:

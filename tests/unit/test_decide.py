@@ -19,12 +19,13 @@ from rextio.plugins.api import (
     Rejected,
 )
 from support import forms
+from support.forms import BY_ID
 
 from rextio_torch.analysis import decide as decide_module
 from rextio_torch.analysis.decide import Call, Rejection, decide
 from rextio_torch.derive import records
 from rextio_torch.ops.model import TENSOR_TYPES, Operator
-from rextio_torch.ops.table import BY_ID, OPERATORS
+from rextio_torch.ops.table import OPERATORS
 from rextio_torch.plugin import TorchPlugin
 
 by_operator = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.id)
@@ -49,8 +50,8 @@ def test_accepted(operator: Operator) -> None:
         assert isinstance(decision, Call), (form, decision)
         assert decision.operator is operator
         assert decision.spelling == form.spelling
-        assert decision.signature.result == form.result
-        assert tuple(decision.options.values()) == form.options
+        assert decision.signature is form.signature
+        assert decision.options == form.options
         operands = [
             None if index is None else form.arguments[index].type for index in decision.operands
         ]
@@ -89,8 +90,12 @@ def test_reasons_are_short_sentences(operator: Operator) -> None:
     ("arguments", "keywords", "reason"),
     [
         (("TensorI64Cpu1D",), {"dim": 0}, "operands of type (TensorI64Cpu1D) are not supported"),
-        (("float",), {"dim": 1}, "`input` must be a float32 CPU tensor, got a Python float"),
-        (("None",), {"dim": 1}, "`input` must be a float32 CPU tensor, got None"),
+        (
+            ("float",),
+            {"dim": 1},
+            "`input` must be TensorF32Cpu2D or TensorF32Cpu1D, got a Python float",
+        ),
+        (("None",), {"dim": 1}, "`input` must be TensorF32Cpu2D or TensorF32Cpu1D, got None"),
         (("TensorF32Cpu2D",), {}, "`dim` is missing"),
         (("TensorF32Cpu2D",), {"dim": -1}, "`dim=-1` is not supported, only 0 or 1"),
         (("TensorF32Cpu1D",), {"dim": 0}, "`keepdim=False` is not supported, only True"),
@@ -118,6 +123,26 @@ def test_reasons(arguments: tuple[str, ...], keywords: dict[str, object], reason
     decision = decide(form.site())
     assert isinstance(decision, Rejection)
     assert decision.reason.startswith(reason)
+
+
+def test_the_reason_of_a_combination_that_no_signature_accepts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each value is accepted beside another one: no row is so today."""
+    mean = BY_ID["mean"]
+    first, second = (
+        replace(mean.signatures[0], options={"dim": (0,), "keepdim": (False,)}),
+        replace(mean.signatures[1], options={"dim": (1,), "keepdim": (True,)}),
+    )
+    row = replace(mean, signatures=(first, second))
+    spelling = mean.spellings[0]
+    monkeypatch.setattr(decide_module, "BY_SPELLING", {("method", "mean"): (row, spelling)})
+    dim, keepdim = (
+        KeywordArg(name, "int", ClaimLiteral(True, value))
+        for name, value in (("dim", 0), ("keepdim", True))
+    )
+    decision = decide(replace(_method("mean", MATRIX), keywords=(dim, keepdim)))
+    assert decision == Rejection(row, "this combination of options is not supported")
 
 
 # Not covered

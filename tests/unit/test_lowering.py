@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +17,15 @@ from rextio.plugins.api import (
     PluginFunctionScopeContext,
 )
 from support import forms
+from support.forms import BY_ID
 from support.generated import functions, generate, statements
 from syrupy.assertion import SnapshotAssertion
 
 from rextio_torch.analysis.decide import Call, decide
 from rextio_torch.derive.records import rule_id
 from rextio_torch.lowering import emit
-from rextio_torch.ops.table import BY_ID, OPERATORS
+from rextio_torch.ops.table import OPERATORS
+from rextio_torch.platforms import UnsupportedPlatformError
 from rextio_torch.plugin import TorchPlugin, plugin, require_plugin_api
 from rextio_torch.versions import BYPASS_VARIABLE, PLUGIN_API_VERSION
 
@@ -293,28 +296,64 @@ def _expected_arguments(form: forms.Form) -> list[str]:
         given = index < len(form.arguments) and isinstance(form.arguments[index], forms.Operand)
         text = f"&v{index - first}" if given else "None"
         arguments.append(f"Some({text})" if given and parameter.optional else text)
-    for parameter, value in zip(operator.options, form.options, strict=True):
+    for parameter in operator.options:
         choices = {
             repr(choice)
             for signature in operator.signatures
             for choice in operator.accepted(signature, parameter)
         }
         if len(choices) > 1:
-            arguments.append(_rust_literal(value))
+            arguments.append(_rust_literal(form.options[parameter.name]))
     return arguments
 
 
 @pytest.mark.parametrize(("active", "scope"), [(True, "Function"), (False, "Operation")])
 def test_every_accepted_form_lowers(active: bool, scope: str) -> None:
-    """One fallible call of the row's kernel, with the whole runtime as helpers."""
+    """One fallible call of the row's runtime function, with the whole runtime as helpers."""
     for form in ACCEPTED:
         site = _claimed(form)
         lowered = TorchPlugin().lower(site, _context(site, function_scope_guard_active=active))
         arguments = ", ".join([f"rxt_torch::Scope::{scope}", *_expected_arguments(form)])
-        expected = f"rxt_torch::ops::{form.operator.kernel}({arguments})?"
+        expected = f"rxt_torch::ops::{form.operator.id}({arguments})?"
         assert lowered.rust == expected, form.expression
         assert lowered.helpers == emit.helpers()
         assert lowered.uses == ()
+
+
+@pytest.mark.parametrize("value", ["none", "tanh"])
+def test_a_string_option_with_a_choice_is_a_rust_string(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gelu = BY_ID["gelu"]
+    options = {"approximate": ("none", "tanh")}
+    row = replace(gelu, signatures=tuple(replace(s, options=options) for s in gelu.signatures))
+    assert [parameter.name for parameter in row.runtime_options] == ["approximate"]
+    spelling = gelu.spellings[0]
+    entry = {("function", spelling.target): (row, spelling)}
+    monkeypatch.setattr("rextio_torch.analysis.decide.BY_SPELLING", entry)
+    (form,) = (
+        form
+        for form in forms.accepted(row)
+        if form.options["approximate"] == value and form.signature is row.signatures[0]
+        if form.keywords
+    )
+    site = _claimed(form)
+    lowered = TorchPlugin().lower(site, _context(site))
+    assert lowered.rust == f'rxt_torch::ops::gelu(rxt_torch::Scope::Operation, &v0, "{value}")?'
+
+
+@pytest.mark.parametrize(
+    ("value", "rust"),
+    [
+        ("", '""'),
+        ("a b", '"a b"'),
+        ('a"b', '"a\\u{22}b"'),
+        ("a\\b", '"a\\u{5c}b"'),
+        ("a\n{é}", '"a\\u{a}{\\u{e9}}"'),
+    ],
+)
+def test_strings_are_escaped_for_rust(value: str, rust: str) -> None:
+    assert emit._literal(value) == rust
 
 
 _SUM = "p0.sum(dim=0, keepdim=True)"
@@ -391,6 +430,24 @@ def test_bypass_variable_is_refused(value: str, monkeypatch: pytest.MonkeyPatch)
     site = _sum_site()
     monkeypatch.setenv(BYPASS_VARIABLE, value)
     with pytest.raises(RuntimeError, match="LIBTORCH_BYPASS_VERSION_CHECK"):
+        TorchPlugin().lower(site, _context(site))
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "reason"),
+    [
+        ("Darwin", "x86_64", "no torch 2.11.0 wheel"),
+        ("Windows", "AMD64", "deferred"),
+        ("Linux", "i686", "32-bit"),
+    ],
+)
+def test_an_unsupported_host_is_refused(
+    system: str, machine: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = _sum_site()
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    with pytest.raises(UnsupportedPlatformError, match=reason):
         TorchPlugin().lower(site, _context(site))
 
 

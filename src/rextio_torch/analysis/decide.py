@@ -1,12 +1,14 @@
 """Decide what to do with a claim site, by the operator table alone.
 
-The decision is a pure function of the site's kind, target, operand types, literals, keywords and
-receiver; the same function serves Rextio's analysis and the revalidation before lowering.
+The decision is a pure function of the site's kind, target, operand types, literals, keywords,
+callables and receiver; the same function serves Rextio's analysis and the revalidation before
+lowering.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from rextio.plugins.api import ClaimLiteral, ClaimSite
 
@@ -136,8 +138,8 @@ def _bind(
 
     operands: list[TensorType | None] = []
     indices: list[int | None] = []
-    for parameter in operator.tensor_parameters:
-        operand = _tensor_operand(parameter, bound.get(parameter.name))
+    for position, parameter in enumerate(operator.tensor_parameters):
+        operand = _tensor_operand(operator, position, bound.get(parameter.name))
         operands.append(operand)
         indices.append(None if operand is None else positions[parameter.name])
     options = {
@@ -150,7 +152,6 @@ def _bind(
     signature = operator.match(tuple(operands), options)
     if signature is None:
         _explain_mismatch(operator, tuple(operands), options)
-        raise AssertionError("unreachable: the mismatch has a reason")
     return Call(operator, spelling, signature, tuple(indices), options)
 
 
@@ -168,7 +169,10 @@ def _bind_positional(
     }
 
 
-def _tensor_operand(parameter: Parameter, argument: _Argument | None) -> TensorType | None:
+def _tensor_operand(
+    operator: Operator, position: int, argument: _Argument | None
+) -> TensorType | None:
+    parameter = operator.tensor_parameters[position]
     if argument is None:
         if not parameter.optional:
             raise _Unsupported(f"`{parameter.name}` is missing")
@@ -177,8 +181,10 @@ def _tensor_operand(parameter: Parameter, argument: _Argument | None) -> TensorT
         return None
     operand = _TYPES_BY_KEY.get(argument.type_key)
     if operand is None:
+        accepted = [signature.operands[position] for signature in operator.signatures]
+        markers = dict.fromkeys(item.marker for item in accepted if item is not None)
         raise _Unsupported(
-            f"`{parameter.name}` must be a float32 CPU tensor, got {_type_text(argument)}"
+            f"`{parameter.name}` must be {' or '.join(markers)}, got {_type_text(argument)}"
         )
     return operand
 
@@ -216,7 +222,7 @@ def _require_one_of(
 
 def _explain_mismatch(
     operator: Operator, operands: tuple[TensorType | None, ...], options: Options
-) -> None:
+) -> NoReturn:
     """Raise the reason why no signature fits: the operand types, else the first option."""
     fitting = [signature for signature in operator.signatures if signature.operands == operands]
     if not fitting:
@@ -231,7 +237,7 @@ def _explain_mismatch(
             )
         )
         _require_one_of(parameter, options[parameter.name], accepted)
-    raise _Unsupported("this combination of options has a result of an unsupported rank")
+    raise _Unsupported("this combination of options is not supported")
 
 
 def _distinct(operator: Operator) -> list[Signature]:

@@ -45,7 +45,7 @@ def rule_records() -> tuple[RuleRecord, ...]:
                 RuleRecord(
                     id=rule_id(operator, kind),
                     provider=PLUGIN_ID,
-                    scope=RuleScope(kind, _pattern(operator, kind)),
+                    scope=RuleScope(kind, " | ".join(_labels(operator, kind))),
                     constraint=signatures,
                     outcome="native",
                     diagnostic_code=None,
@@ -54,12 +54,14 @@ def rule_records() -> tuple[RuleRecord, ...]:
                 )
             )
         diagnostic = operator.diagnostic
-        kind = site_kinds(operator)[0]
+        kinds = site_kinds(operator)
+        labels = [label for kind in kinds for label in _labels(operator, kind)]
         records.append(
             RuleRecord(
                 id=f"{PLUGIN_ID}/{operator.id}/rejected",
                 provider=PLUGIN_ID,
-                scope=RuleScope(kind, _pattern(operator, kind)),
+                # A record has one kind; the pattern names the spellings of every kind.
+                scope=RuleScope(kinds[0], " | ".join(labels)),
                 constraint=diagnostic.why,
                 outcome="reject",
                 diagnostic_code=diagnostic.code,
@@ -71,8 +73,8 @@ def rule_records() -> tuple[RuleRecord, ...]:
     return tuple(records)
 
 
-def _pattern(operator: Operator, kind: str) -> str:
-    return " | ".join(s.label for s in operator.spellings if s.site_kind == kind)
+def _labels(operator: Operator, kind: str) -> list[str]:
+    return [spelling.label for spelling in operator.spellings if spelling.site_kind == kind]
 
 
 def coverage() -> CoverageDecl:

@@ -17,6 +17,7 @@ from rextio.plugins.api import (
     PluginFunctionScopeGuard,
 )
 
+from rextio_torch import platforms
 from rextio_torch.analysis.decide import Call, decide
 from rextio_torch.derive.records import rule_id
 from rextio_torch.ops.model import OptionValue, TensorType
@@ -30,8 +31,10 @@ def lower(site: ClaimSite, context: LoweringContext) -> LoweredExpr:
     """Return the expression for a site that was claimed before.
 
     Raises `ValueError` if the site is no longer what was claimed, or the backend is not the
-    PyO3 one, and `RuntimeError` if tch's version check is switched off.
+    PyO3 one, and `RuntimeError` if this host is not supported or tch's version check is switched
+    off.
     """
+    platforms.require_supported()
     if BYPASS_VARIABLE in os.environ:
         raise RuntimeError(
             f"{BYPASS_VARIABLE} is set: generated code links torch {TORCH_VERSION} and no other "
@@ -70,9 +73,9 @@ def _call_expression(call: Call, site: ClaimSite, context: LoweringContext) -> s
         else:
             arguments.append(f"&{rendered[index]}")
     arguments += [
-        _literal(call.options[parameter.name]) for parameter in call.operator.kernel_options
+        _literal(call.options[parameter.name]) for parameter in call.operator.runtime_options
     ]
-    return f"rxt_torch::ops::{call.operator.kernel}({', '.join(arguments)})?"
+    return f"rxt_torch::ops::{call.operator.id}({', '.join(arguments)})?"
 
 
 def _literal(value: OptionValue) -> str:
@@ -80,7 +83,15 @@ def _literal(value: OptionValue) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, str):
+        return f'"{"".join(map(_character, value))}"'
     raise ValueError(f"no Rust literal for {value!r}")
+
+
+def _character(character: str) -> str:
+    """Return a character as it stands in a Rust string literal."""
+    plain = character.isascii() and character.isprintable() and character not in '"\\'
+    return character if plain else f"\\u{{{ord(character):x}}}"
 
 
 def conversion(tensor_type: TensorType) -> BoundaryConversion:

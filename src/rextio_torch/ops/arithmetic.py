@@ -46,14 +46,16 @@ def _samples(signature: Signature) -> tuple[Sample, ...]:
     return tuple(Sample(pair) for pair in _SHAPES_BY_RANK[left.rank, right.rank])
 
 
-def _arithmetic(name: str, code: str, symbol: str, *, schema_options: str = "") -> Operator:
+def _arithmetic(
+    name: str, code: str, symbol: str, *, option: str | None = None, schema_options: str = ""
+) -> Operator:
+    refused = f"numbers, int64 tensors and {option}" if option else "numbers and int64 tensors"
     return Operator(
         id=name,
         schema=f"{name}.Tensor(Tensor self, Tensor other{schema_options}) -> Tensor",
         spellings=(binary_operator(symbol), function(f"torch.{name}")),
         parameters=(tensor("input"), tensor("other")),
         signatures=_SIGNATURES,
-        kernel=name,
         shape_rule=shapes.broadcast,
         numerics=Numerics(nan="a NaN operand gives NaN", signed_zero="as IEEE 754 arithmetic"),
         samples=_samples,
@@ -61,13 +63,14 @@ def _arithmetic(name: str, code: str, symbol: str, *, schema_options: str = "") 
             Sample(((2, 3), (2, 4))),
             Sample(((3,), (4,))),
             Sample(((2, 3), (2,))),
+            Sample(((2,), (2, 3))),
             Sample(((0,), (2,))),
         ),
         diagnostic=Diagnostic(
             code=code,
             why=(
-                f"{name} is native for two float32 CPU tensors of rank 1 or 2, without "
-                "options: not for numbers, int64 tensors, alpha or rounding_mode."
+                f"{name} is native for two float32 CPU tensors of rank 1 or 2; {refused} are not "
+                "supported."
             ),
             example=f"x {symbol} 2.0",
             instead=f"x {symbol} factors  # factors: TensorF32Cpu1D, broadcast over the rows",
@@ -75,9 +78,10 @@ def _arithmetic(name: str, code: str, symbol: str, *, schema_options: str = "") 
     )
 
 
-ADD = _arithmetic("add", "RXTP-TORCH-013", "+", schema_options=", *, Scalar alpha=1")
-SUB = _arithmetic("sub", "RXTP-TORCH-014", "-", schema_options=", *, Scalar alpha=1")
+_ALPHA = ", *, Scalar alpha=1"
+ADD = _arithmetic("add", "RXTP-TORCH-013", "+", option="alpha", schema_options=_ALPHA)
+SUB = _arithmetic("sub", "RXTP-TORCH-014", "-", option="alpha", schema_options=_ALPHA)
 MUL = _arithmetic("mul", "RXTP-TORCH-015", "*")
-DIV = _arithmetic("div", "RXTP-TORCH-016", "/")
+DIV = _arithmetic("div", "RXTP-TORCH-016", "/", option="rounding_mode")
 
 ROWS = (ADD, SUB, MUL, DIV)

@@ -1,7 +1,8 @@
 """What a row of the operator table says: types, spellings, signatures, numerics, diagnostic.
 
-Rows are plain frozen data plus one executable shape rule. `Operator.__post_init__` rejects a row
-that contradicts itself, so that the parts derived from rows need no checks of their own.
+Rows are frozen data, an executable shape rule and a generator of sizes to test with.
+`Operator.__post_init__` rejects a row that contradicts itself, so that what is derived from rows
+needs no checks of its own.
 """
 
 from __future__ import annotations
@@ -41,9 +42,6 @@ class TensorType:
         """Name in `rextio_torch.types`, e.g. `TensorF32Cpu2D`."""
         return f"Tensor{self._dtype_code.upper()}{self.device.capitalize()}{self.rank}D"
 
-    def __str__(self) -> str:
-        return f"{self.dtype} rank {self.rank}"
-
 
 F32_1D = TensorType("float32", "cpu", 1)
 F32_2D = TensorType("float32", "cpu", 2)
@@ -52,7 +50,7 @@ TENSOR_TYPES = (F32_1D, F32_2D, I64_1D)
 
 
 class Missing(Enum):
-    """The default of an option that has none."""
+    """The default of a parameter that has none."""
 
     REQUIRED = "required"
 
@@ -64,21 +62,25 @@ REQUIRED = Missing.REQUIRED
 class Parameter:
     """One parameter of an operator, with PyTorch's name for it.
 
-    A tensor parameter takes a tensor (or the literal `None`, if `optional`); an option takes a
-    literal. `default` is what leaving it out means. `positional` says whether PyTorch accepts it
-    by position.
+    A tensor parameter takes a tensor (or the literal `None`, if that is its default); an option
+    takes a literal. `default` is what leaving it out means. `positional` says whether PyTorch
+    accepts it by position.
     """
 
     name: str
-    is_tensor: bool = True
-    optional: bool = False
+    is_tensor: bool
     default: OptionValue | Missing = REQUIRED
     positional: bool = True
+
+    @property
+    def optional(self) -> bool:
+        """Whether a call may leave it out."""
+        return self.default is not REQUIRED
 
 
 def tensor(name: str, *, optional: bool = False) -> Parameter:
     """Return a tensor parameter."""
-    return Parameter(name, optional=optional)
+    return Parameter(name, is_tensor=True, default=None if optional else REQUIRED)
 
 
 def option(
@@ -141,6 +143,11 @@ class Signature:
     result: TensorType
     options: Mapping[str, tuple[OptionValue, ...]] = field(default_factory=dict)
 
+    @property
+    def ranks(self) -> tuple[int | None, ...]:
+        """The rank of each operand, `None` for one left out."""
+        return tuple(None if operand is None else operand.rank for operand in self.operands)
+
 
 class ShapeError(Exception):
     """Sizes that eager PyTorch refuses: `exception` names the class that eager raises."""
@@ -167,7 +174,8 @@ class Numerics:
 
     nan: str
     signed_zero: str
-    ties: str = "not applicable"
+    #: Of operators that choose among equal values.
+    ties: str | None = None
 
 
 @dataclass(frozen=True)
@@ -189,8 +197,8 @@ def same_literal(left: OptionValue, right: OptionValue) -> bool:
 class Operator:
     """One row of the table.
 
-    `schema` is the ATen schema, its key in PyTorch. `kernel` is the function of the Rust runtime
-    that runs it: it takes the operands, then each option that has more than one accepted value.
+    `id` is also the name of its runtime function, in Rust, which takes the operands and then each
+    option that has more than one accepted value. `schema` is the ATen schema, its key in PyTorch.
     `shape_rule` computes the result's sizes or raises `ShapeError`. `samples` and `error_samples`
     are sizes to test with, for a given signature.
     """
@@ -200,7 +208,6 @@ class Operator:
     spellings: tuple[Spelling, ...]
     parameters: tuple[Parameter, ...]
     signatures: tuple[Signature, ...]
-    kernel: str
     shape_rule: ShapeRule
     numerics: Numerics
     samples: Callable[[Signature], tuple[Sample, ...]]
@@ -220,7 +227,7 @@ class Operator:
             re.fullmatch(r"[a-z_0-9]+(\.\w+)?\(.*\) -> Tensor", self.schema) is not None,
             "schema is not an ATen schema",
         )
-        require(re.fullmatch(r"[a-z_0-9]+", self.kernel) is not None, "kernel is not a Rust name")
+        require(re.fullmatch(r"[a-z][a-z_0-9]*", self.id) is not None, "id is not a Rust name")
         require(
             re.fullmatch(r"RXTP-TORCH-\d{3}", self.diagnostic.code) is not None,
             "diagnostic code must be RXTP-TORCH-NNN",
@@ -273,8 +280,8 @@ class Operator:
         return tuple(parameter for parameter in self.parameters if not parameter.is_tensor)
 
     @property
-    def kernel_options(self) -> tuple[Parameter, ...]:
-        """The options that the kernel is told: those with more than one accepted value."""
+    def runtime_options(self) -> tuple[Parameter, ...]:
+        """The options that the runtime function is told: those with a choice of values."""
         return tuple(
             parameter
             for parameter in self.options

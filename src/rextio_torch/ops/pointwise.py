@@ -43,13 +43,14 @@ def _pointwise(
     call = spellings[0].target
     short = call.removeprefix("torch.").replace("nn.functional.", "F.")
     written = short if short.startswith("F.") else f"torch.{short}"
+    defaults = [*options, *(option for spelling in spellings for option in spelling.fixed)]
+    options_text = "".join(f", with {p.name}={p.default!r} or without it" for p in defaults)
     return Operator(
         id=name,
         schema=f"{name}(Tensor self{schema_options}) -> Tensor",
         spellings=spellings,
         parameters=(tensor("input"), *options),
         signatures=_SIGNATURES,
-        kernel=name,
         shape_rule=shapes.same,
         numerics=Numerics(nan=nan, signed_zero=signed_zero),
         samples=_samples,
@@ -57,8 +58,8 @@ def _pointwise(
         diagnostic=Diagnostic(
             code=code,
             why=(
-                f"{name} is native for one float32 CPU tensor of rank 1 or 2 and for no other "
-                "operand or option."
+                f"{name} is native for one float32 CPU tensor of rank 1 or 2{options_text}, and "
+                "for no other operand or option."
             ),
             example=example or f"{written}(labels)  # labels: TensorI64Cpu1D",
             instead=instead or f"{written}(x)  # x: TensorF32Cpu2D",

@@ -60,7 +60,6 @@ def _reduction(name: str, code: str, empty: str) -> Operator:
             Signature((F32_2D,), F32_2D, {"dim": (0, 1), "keepdim": (True,)}),
             Signature((F32_1D,), F32_1D, {"dim": (0,), "keepdim": (True,)}),
         ),
-        kernel=name,
         shape_rule=shapes.reduce,
         numerics=Numerics(
             nan=f"a NaN gives NaN; an empty dimension gives {empty}",
@@ -97,7 +96,6 @@ SOFTMAX = Operator(
         Signature((F32_2D,), F32_2D, {"dim": (0, 1)}),
         Signature((F32_1D,), F32_1D, {"dim": (0,)}),
     ),
-    kernel="softmax",
     shape_rule=shapes.same,
     numerics=Numerics(
         nan="a NaN, a +inf, or only -inf along the dimension gives NaN along all of it",
@@ -125,7 +123,6 @@ ARGMAX = Operator(
         Signature((F32_2D,), I64_1D, {"dim": (0, 1), "keepdim": (False,)}),
         Signature((F32_1D,), I64_1D, {"dim": (0,), "keepdim": (True,)}),
     ),
-    kernel="argmax",
     shape_rule=shapes.reduce_nonempty,
     numerics=Numerics(
         nan="NaN counts as the largest value; the first NaN wins",

@@ -2,15 +2,15 @@
 
 Each rule takes the operator's name, the operands' shapes (`None` for an optional operand left
 out) and the options, and returns the result's shape or raises `ShapeError` with the class and the
-text that the native function raises. `rxt_core::shape` in the Rust runtime is the same rules in
-Rust; the native tests compare class and text of every error sample.
+text that the native function raises. `rxt_core::shape` in the Rust runtime states once more the
+rules that can fail; the native tests compare class and text of every error sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rextio_torch.ops.model import Options, Shape, ShapeError, ShapeRule
+from rextio_torch.ops.model import Options, Shape, ShapeError
 
 Shapes = tuple[Shape | None, ...]
 
@@ -102,6 +102,3 @@ def reduce_nonempty(op: str, shapes: Shapes, options: Options) -> Shape:
             exception="IndexError",
         )
     return reduce(op, shapes, options)
-
-
-RULES: tuple[ShapeRule, ...] = (same, broadcast, matmul, linear, reduce, reduce_nonempty)

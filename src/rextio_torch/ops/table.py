@@ -37,4 +37,3 @@ BY_SPELLING: Mapping[tuple[str, str], tuple[Operator, Spelling]] = {
     for operator in OPERATORS
     for spelling in operator.spellings
 }
-BY_ID: Mapping[str, Operator] = {operator.id: operator for operator in OPERATORS}
