@@ -1,5 +1,5 @@
 """Fixtures that several folders of tests share."""
 
-from support.native import project
+from support.native import native_project
 
-__all__ = ["project"]
+__all__ = ["native_project"]

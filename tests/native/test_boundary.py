@@ -27,8 +27,8 @@ class TaggedParameter(torch.nn.Parameter):
 
 
 @pytest.fixture
-def matrix(project):
-    return project.pair("boundary.matrix")[0]
+def matrix(native_project):
+    return native_project.pair("boundary.matrix")[0]
 
 
 @pytest.mark.parametrize(
@@ -137,24 +137,24 @@ def test_a_dual_tensor_is_an_error_not_a_lost_tangent(matrix) -> None:
     assert_same(matrix(primal), primal)
 
 
-def test_nothing_is_computed_when_an_argument_is_refused(project) -> None:
-    native, _ = project.pair("boundary.both")
+def test_nothing_is_computed_when_an_argument_is_refused(native_project) -> None:
+    native, _ = native_project.pair("boundary.both")
     with pytest.raises(ValueError, match="parameter 'y'"):
         native(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"parameter 'x'"):
         native(torch.ones(7), torch.ones(9, 9))
 
 
-def test_a_parameter_named_like_a_rust_keyword_keeps_its_name(project) -> None:
-    native, _ = project.pair("control_flow.keyword_names")
+def test_a_parameter_named_like_a_rust_keyword_keeps_its_name(native_project) -> None:
+    native, _ = native_project.pair("control_flow.keyword_names")
     with pytest.raises(TypeError, match="parameter 'type'"):
         native(X, 3)
     with pytest.raises(TypeError, match="parameter 'match'"):
         native(3, X)
 
 
-def test_int64_input_and_result(project) -> None:
-    native, eager = project.pair("boundary.classes")
+def test_int64_input_and_result(native_project) -> None:
+    native, eager = native_project.pair("boundary.classes")
     labels = torch.tensor([3, 1])
     assert_same(native(labels, X), eager(labels, X))
     for wrong in (labels.int(), labels.float()):
@@ -178,8 +178,8 @@ def test_int64_input_and_result(project) -> None:
     ids=["parameter", "requires_grad", "non-leaf", "negative view", "conj imag", "zero", "plain"],
 )
 @pytest.mark.parametrize("function", ["matrix", "both", "matmul"])
-def test_lazy_and_grad_inputs_give_eagers_values(project, make, function) -> None:
-    native, eager = project.pair(f"boundary.{function}")
+def test_lazy_and_grad_inputs_give_eagers_values(native_project, make, function) -> None:
+    native, eager = native_project.pair(f"boundary.{function}")
     value = make()
     others = {"matrix": (), "both": (torch.ones(value.shape[1]),), "matmul": (value.t(),)}[function]
     result = native(value, *others)
@@ -198,8 +198,8 @@ def test_inference_tensors_are_accepted(matrix) -> None:
     assert not outside.is_inference()
 
 
-def test_autocast_does_not_change_the_annotated_dtype(project) -> None:
-    native, eager = project.pair("boundary.matmul")
+def test_autocast_does_not_change_the_annotated_dtype(native_project) -> None:
+    native, eager = native_project.pair("boundary.matmul")
     a, b = torch.randn(4, 5), torch.randn(5, 6)
     expected = eager(a, b)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -212,8 +212,8 @@ def test_autocast_does_not_change_the_annotated_dtype(project) -> None:
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_the_callers_grad_mode_is_restored(project) -> None:
-    native, _ = project.pair("control_flow.early_return")
+def test_the_callers_grad_mode_is_restored(native_project) -> None:
+    native, _ = native_project.pair("control_flow.early_return")
     square = torch.ones(2, 2)
     for enabled in (True, False):
         with torch.set_grad_enabled(enabled):
@@ -270,15 +270,15 @@ def test_inputs_are_not_kept_alive(matrix) -> None:
     assert reference() is None
 
 
-def test_modes_and_defaults_are_left_alone(project) -> None:
-    native, _ = project.pair("boundary.linear_chain")
+def test_modes_and_defaults_are_left_alone(native_project) -> None:
+    native, _ = native_project.pair("boundary.linear_chain")
     before = (torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled())
     native(torch.ones(2, 3), torch.ones(4, 3), torch.ones(4))
     assert (torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled()) == before
 
 
-def test_many_threads_get_right_results(project) -> None:
-    native, eager = project.pair("control_flow.attention")
+def test_many_threads_get_right_results(native_project) -> None:
+    native, eager = native_project.pair("control_flow.attention")
     inputs = [[torch.randn(5 + i, 8) for _ in range(3)] for i in range(4)]
     inputs = [[q, k, v] for q, k, v in inputs]
     expected = [eager(*arguments) for arguments in inputs]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
-from support.native import CACHE, REPOSITORY
+from support.native import CACHE, REPOSITORY, run
 
 FOLDER = CACHE / "packaging"
 SOURCE = """\
@@ -24,19 +22,9 @@ def head(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
 """
 
 
-def run(*command: str | Path, **environment: str) -> str:
-    """Run a command; its output is the failure message."""
-    inherited = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=FOLDER,
-        env={**inherited, **environment},
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+def output(*command: str | Path, **changes: str) -> str:
+    """Run a command outside the environment of the tests and return what it prints."""
+    return run(command, cwd=FOLDER, VIRTUAL_ENV=None, PYTHONPATH=None, **changes).stdout
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +34,7 @@ def distributions() -> tuple[Path, Path]:
     dist.mkdir(parents=True, exist_ok=True)
     for old in dist.iterdir():
         old.unlink()
-    run(sys.executable, "-m", "build", "--outdir", dist, REPOSITORY)
+    output(sys.executable, "-m", "build", "--outdir", dist, REPOSITORY)
     (wheel,) = dist.glob("*.whl")
     (sdist,) = dist.glob("*.tar.gz")
     return wheel, sdist
@@ -79,25 +67,22 @@ def test_a_clean_environment_builds_a_function_from_the_wheel(distributions) -> 
     environment = FOLDER / "venv"
     python = environment / "bin" / "python"
     if not python.exists():
-        run("uv", "venv", "--python", sys.executable, environment)
-    run("uv", "pip", "install", "--python", python, "--reinstall-package", "rextio-torch",
+        output("uv", "venv", "--python", sys.executable, environment)
+    output("uv", "pip", "install", "--python", python, "--reinstall-package", "rextio-torch",
         f"{wheel}[cli]")  # fmt: skip
-    origin = run(python, "-c", "import rextio_torch; print(rextio_torch.__file__)")
+    origin = output(python, "-c", "import rextio_torch; print(rextio_torch.__file__)")
     assert origin.startswith(str(environment))
 
     project = FOLDER / "project"
     project.mkdir(exist_ok=True)
     (project / "heads.py").write_text(SOURCE)
     command = environment / "bin" / "rextio-torch"
-    cache = {"REXTIO_TORCH_CACHE_DIR": os.environ.get(
-        "REXTIO_TORCH_CACHE_DIR", str(CACHE / "rextio-torch")
-    )}  # fmt: skip
-    run(command, "init", project, **cache)
-    report = json.loads(run(command, "build", project, "--json", **cache))
+    output(command, "init", project)
+    report = json.loads(output(command, "build", project, "--json"))
     assert [entry["native"] for entry in report["functions"]] == [True]
     check = (
         "import sys, torch; sys.path.insert(0, sys.argv[1]); import heads; "
         "x = torch.randn(3, 4); assert torch.equal(heads.head(x), x.relu().tanh()); print('same')"
     )
     built = project / ".rextio" / "build" / "python"
-    assert run(python, "-c", check, built, REXTIO_NATIVE_MODE="native") == "same\n"
+    assert output(python, "-c", check, built, REXTIO_NATIVE_MODE="native") == "same\n"

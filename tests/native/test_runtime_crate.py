@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
-from support.native import CACHE, REPOSITORY, NativeProject
+from support.native import CACHE, REPOSITORY, NativeProject, run
 
 CRATE = REPOSITORY / "src" / "rextio_torch" / "runtime" / "rust"
 
 
-def cargo(*arguments: str, **environment: str) -> None:
-    """Run cargo on the crate; its output is the failure message."""
-    done = subprocess.run(
-        ["cargo", *arguments],
-        cwd=CRATE,
-        env={**os.environ, "CARGO_TARGET_DIR": str(CACHE / "runtime-crate"), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"cargo {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+def cargo(*arguments: str, **changes: str) -> None:
+    """Run cargo on the crate."""
+    target = str(CACHE / "runtime-crate")
+    run(["cargo", *arguments], cwd=CRATE, **{"CARGO_TARGET_DIR": target, **changes})
 
 
 @pytest.fixture(scope="module")
-def build_dir(project: NativeProject) -> str:
+def build_dir(native_project: NativeProject) -> str:
     """Return a build folder with libtorch's bindings compiled: a copy of the project's."""
-    configuration = tomllib.loads((project.path / ".cargo" / "config.toml").read_text())
+    configuration = tomllib.loads((native_project.path / ".cargo" / "config.toml").read_text())
     warm = Path(configuration["build"]["build-dir"])
     copy = CACHE / "runtime-crate-build" / warm.parent.name
     if not copy.exists():
@@ -67,10 +58,7 @@ def test_cargo_tests() -> None:
 def test_a_wrong_variable_stops_compilation(tmp_path, variable, value, message) -> None:
     command = ["rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata"]
     command += ["--out-dir", str(tmp_path), str(CRATE / "src" / "rxt_torch" / "identity.rs")]
-    clean = {k: v for k, v in os.environ.items() if k != variable}
-    assert subprocess.run(command, env=clean, check=False).returncode == 0
-    done = subprocess.run(
-        command, env={**clean, variable: value}, capture_output=True, text=True, check=False
-    )
+    run(command, **{variable: None})
+    done = run(command, check=False, **{variable: value})
     assert done.returncode != 0
     assert message in done.stderr

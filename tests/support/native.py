@@ -9,10 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -56,40 +57,58 @@ def _load(name: str, path: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the project's command line with the tests' cache folder."""
-    environment = dict(os.environ)
-    environment.setdefault("REXTIO_TORCH_CACHE_DIR", str(CACHE / "rextio-torch"))
-    return subprocess.run(
-        [sys.executable, "-m", "rextio_torch.cli", *arguments],
+def variables(**changes: str | None) -> dict[str, str]:
+    """Return this process's variables with the tests' cache folder; `None` takes one away."""
+    cache = {"REXTIO_TORCH_CACHE_DIR": str(CACHE / "rextio-torch")}
+    changed = {**cache, **os.environ, **changes}
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def cli(*arguments: str | Path) -> list[str]:
+    """Return the command line of this package, by the interpreter that runs the tests."""
+    return [sys.executable, "-m", "rextio_torch.cli", *map(str, arguments)]
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    check: bool = True,
+    **changes: str | None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; with `check` its output is the message of a failure."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=variables(**changes),
+        cwd=cwd,
         capture_output=True,
         text=True,
-        env=environment,
-        cwd=cwd,
         check=False,
     )
+    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
 
 
-def build_project(path: Path) -> dict[str, object]:
-    """Initialise and build a project; fail with the command's output if that fails."""
-    for arguments in (["init", str(path)], ["build", str(path), "--json"]):
-        done = command(*arguments)
-        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
-    report: dict[str, object] = json.loads(done.stdout)
+def build(project: Path) -> dict[str, Any]:
+    """Build a project and return what the command says of it."""
+    report: dict[str, Any] = json.loads(run(cli("build", project, "--json")).stdout)
+    assert report["ok"]
     return report
 
 
 @pytest.fixture(scope="session")
-def project() -> Iterator[NativeProject]:
+def native_project() -> Iterator[NativeProject]:
     """Build the surface, the handwritten sources and import them in native mode."""
     path = CACHE / "native" / "surface"
     path.mkdir(parents=True, exist_ok=True)
+    # What an earlier run wrote and this one does not.
+    for old in path.glob("*.py"):
+        old.unlink()
     (path / "surface.py").write_text(module_text(all_programs()))
     for source in SOURCES.glob("*.py"):
         shutil.copy(source, path)
-    report = build_project(path)
-    functions = report["functions"]
-    assert isinstance(functions, list)
+    run(cli("init", path))
+    functions = build(path)["functions"]
     python = {entry["qualname"] for entry in functions if not entry["native"]}
     assert python == NOT_NATIVE, python
     built = str(path / ".rextio" / "build" / "python")

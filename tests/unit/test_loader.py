@@ -16,18 +16,12 @@ FILES = sorted(
 )
 
 
-def _body(path: Path) -> str:
-    """The text of a file with the declarations of its module files taken out."""
-    return re.sub(r"^(pub(\([a-z]+\))? )?mod \w+;$", "", path.read_text("utf-8"), flags=re.M)
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RUST_SOURCE)))
 def test_files_are_verbatim(path: Path) -> None:
     """Byte for byte: what is between two module declarations is there as it stands."""
     group = path.relative_to(RUST_SOURCE).parts[0]
     helper = helpers()[GROUPS.index(group)]
     pieces = re.split(r"^(?:pub(?:\([a-z]+\))? )?mod \w+;$", path.read_text("utf-8"), flags=re.M)
-    assert "".join(pieces) == _body(path)
     position = 0
     for piece in pieces:
         position = helper.find(piece, position)
@@ -39,7 +33,6 @@ def test_every_file_is_included() -> None:
     assert {path.relative_to(RUST_SOURCE).parts[0] for path in FILES} == set(GROUPS)
     others = {path for path in RUST_SOURCE.rglob("*.rs") if path not in FILES}
     assert others == {RUST_SOURCE / "lib.rs"}
-    assert sum(map(len, helpers())) > sum(len(_body(path)) for path in FILES)
 
 
 def test_groups_are_modules_of_the_crate() -> None:
@@ -47,19 +40,6 @@ def test_groups_are_modules_of_the_crate() -> None:
     assert declared == list(GROUPS)
     for group, helper in zip(GROUPS, helpers(), strict=True):
         assert re.search(rf"^mod {group} \{{$", helper, re.M)
-
-
-def test_no_absolute_paths() -> None:
-    assert all("crate::" not in helper for helper in helpers())
-
-
-def test_no_python_format_placeholders_are_touched() -> None:
-    """Helpers are plain text to Rextio, so braces stay single."""
-    assert all("{{" not in _without_rust_formats(helper) for helper in helpers())
-
-
-def _without_rust_formats(helper: str) -> str:
-    return re.sub(r'"[^"\n]*"', "", helper)
 
 
 def test_deterministic() -> None:

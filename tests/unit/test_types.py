@@ -7,11 +7,9 @@ from typing import get_type_hints
 
 import pytest
 
-import rextio_torch
 from rextio_torch import types
 from rextio_torch.ops.model import TENSOR_TYPES
 from rextio_torch.plugin import TorchPlugin
-from rextio_torch.versions import __version__
 
 
 @pytest.mark.parametrize("name", types.__all__)
@@ -39,8 +37,3 @@ def test_annotations_of_the_vocabulary_exist() -> None:
     for name in names:
         module, _, attribute = name.rpartition(".")
         assert isinstance(getattr(importlib.import_module(module), attribute), type)
-
-
-def test_public_names() -> None:
-    assert rextio_torch.__all__ == ["__version__"]
-    assert rextio_torch.__version__ == __version__

@@ -1,0 +1,65 @@
+"""Versions and names that several files must write: each pinned to `rextio_torch.versions`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from rextio_torch import versions
+from rextio_torch.cli import doctor, source
+from rextio_torch.plugin import TorchPlugin
+from rextio_torch.runtime.loader import RUST_SOURCE
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def test_pyproject() -> None:
+    data = _toml(REPOSITORY / "pyproject.toml")
+    project = data["project"]
+    assert project["dependencies"] == [
+        versions.REXTIO_REQUIREMENT,
+        f"torch=={versions.TORCH_VERSION}",
+    ]
+    major, minor = map(int, versions.PYTHON_VERSION.split("."))
+    assert project["requires-python"] == f">={major}.{minor},<{major}.{minor + 1}"
+    assert project["entry-points"]["rextio.plugins"] == {versions.PLUGIN_ID: doctor.ENTRY_POINT}
+    version = data["tool"]["hatch"]["version"]
+    text = (REPOSITORY / version["path"]).read_text(encoding="utf-8")
+    found = re.search(version["pattern"], text)
+    assert found is not None
+    assert found["version"] == versions.__version__
+
+
+def test_the_runtime_crate() -> None:
+    data = _toml(RUST_SOURCE.parent / "Cargo.toml")
+    assert data["package"]["version"] == versions.__version__
+    (crate,) = TorchPlugin().crate_dependencies()
+    tch = data["dependencies"][crate.name]
+    assert (tch["version"], tuple(tch["features"])) == (crate.version, crate.features)
+    assert tch["version"] == f"={versions.TCH_VERSION}"
+
+
+def test_the_marker_in_the_module() -> None:
+    """The command looks for what the runtime writes, under the variable that it reads."""
+    text = (RUST_SOURCE / "rxt_torch" / "identity.rs").read_text(encoding="utf-8")
+    assert f'PREFIX: &[u8] = b"{source.MARKER.decode()}"' in text
+    assert f'UNKNOWN: &str = "{source.NO_SOURCE_ID}"' in text
+    assert set(re.findall(r'option_env!\("(\w+)"\)', text)) == {
+        source.SOURCE_ID_VARIABLE,
+        versions.BYPASS_VARIABLE,
+    }
+
+
+def test_documents() -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert f"torch=={versions.TORCH_VERSION}" in readme
+    assert f"cargo and rustc {versions.MINIMUM_RUST_VERSION} or newer" in readme
+    assert f"CPython {versions.PYTHON_VERSION}" in readme
+    changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changes, re.M)[0] == versions.__version__
