@@ -291,7 +291,6 @@ def test_package_names_in_cargo_s_spellings() -> None:
     assert progress.package_name(f"{REGISTRY}#anyhow@1.0.105") == "anyhow"
     assert progress.package_name("path+file:///a/some_name#0.1.0") == "some_name"
     assert progress.package_name("path+file:///a/b#name@0.1.0") == "name"
-    assert progress.package_name(f"anyhow 1.0.1 ({REGISTRY})") == "anyhow"
 
 
 def test_plain_progress_is_never_long_silent() -> None:

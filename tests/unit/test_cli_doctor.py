@@ -188,7 +188,7 @@ BROKEN: list[tuple[str, Break, str, str, str]] = [
         "target folder elsewhere",
         _variable("CARGO_TARGET_DIR", "/t"),
         "variable CARGO_TARGET_DIR",
-        "CARGO_TARGET_DIR=/t",
+        "CARGO_TARGET_DIR=/t: Rextio looks",
         "unset CARGO_TARGET_DIR",
     ),
     (

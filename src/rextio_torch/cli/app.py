@@ -31,11 +31,6 @@ _PATH = click.Path(path_type=Path)
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
-def _say(text: str) -> None:
-    """Print a line of plain text whole: paths and commands are there to be copied."""
-    click.echo(text)
-
-
 def _print_json(data: Mapping[str, Any], *, ok: bool = True) -> None:
     click.echo(json.dumps({"ok": ok, **data}, indent=2))
 
@@ -100,9 +95,9 @@ def init(path: Path, force: bool, as_json: bool) -> None:
         _print_json({"project": str(path.resolve()), "changes": changes})
         return
     for line in changes or [f"{path.resolve()}: nothing to change"]:
-        _say(line)
+        click.echo(line)
     if changes:
-        _say(f"ready: rextio-torch build {path}")
+        click.echo(f"ready: rextio-torch build {path}")
 
 
 @cli.command("build")
@@ -126,7 +121,7 @@ def build_command(path: Path, as_json: bool) -> None:
 def _show_result(result: BuildResult) -> None:
     native = [function for function in result.functions if function.native]
     if not result.functions:
-        _say("no functions")
+        click.echo("no functions")
     width = max((len(function.qualname) for function in result.functions), default=0)
     for function in result.functions:
         if function.native:
@@ -138,10 +133,10 @@ def _show_result(result: BuildResult) -> None:
             click.echo(f"        {'':<{width}}  instead: {function.suggestion}")
     seconds = result.seconds
     if not native:
-        _say("no native function")
+        click.echo("no native function")
     if result.module is not None:
-        _say(f"module: {result.module} (source {result.source_id[:12]})")
-    _say(
+        click.echo(f"module: {result.module} (source {result.source_id[:12]})")
+    click.echo(
         f"{len(native)} of {len(result.functions)} functions native, {seconds['total']:.1f} s "
         f"(dependencies {result.dependencies}, {seconds['dependencies']:.1f} s)"
     )
@@ -169,10 +164,12 @@ def doctor(path: Path | None, as_json: bool) -> None:
             click.echo(line)
         warned = sum(check.status == "warn" for check in checks)
         if failed:
-            _say(f"a native build would fail: {len(failed)} of {len(checks)} checks")
+            click.echo(f"a native build would fail: {len(failed)} of {len(checks)} checks")
         else:
             plural = "" if warned == 1 else "s"
-            _say("a native build can run" + (f" ({warned} warning{plural})" if warned else ""))
+            click.echo(
+                "a native build can run" + (f" ({warned} warning{plural})" if warned else "")
+            )
     raise SystemExit(1 if failed else 0)
 
 
@@ -193,9 +190,9 @@ def cache(as_json: bool) -> None:
         _print_json({"root": str(root), "bytes": total, "folders": folders})
         return
     columns = " (size, last used, torch, project)" if found else ""
-    _say(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
+    click.echo(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
     if not found:
-        _say(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
+        click.echo(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
         return
     for entry in found:
         owner = entry.project or "warm copy, to seed new build folders from"
@@ -205,9 +202,9 @@ def cache(as_json: bool) -> None:
             owner += " (gone)"
         used = (entry.origin["used"] or "unknown").replace("T", " ")[:16]
         torch = entry.origin["torch"] or "unknown"
-        _say(f"{human_size(entry.size):>8}  {used}  torch {torch}  {owner}")
-        _say(f"{'':8}  {entry.folder}")
-        _say(f"{'':8}  {entry.origin['python'] or 'unknown Python'}")
+        click.echo(f"{human_size(entry.size):>8}  {used}  torch {torch}  {owner}")
+        click.echo(f"{'':8}  {entry.folder}")
+        click.echo(f"{'':8}  {entry.origin['python'] or 'unknown Python'}")
 
 
 @cache.command("clear")
@@ -228,21 +225,21 @@ def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool
             repair="rextio-torch cache clear --json --yes",
         )
     if not chosen and not as_json:
-        _say(f"{root}: nothing to remove")
+        click.echo(f"{root}: nothing to remove")
         return
     size = human_size(sum(entry.size for entry in chosen))
     if not yes:
         for entry in chosen:
-            _say(f"{human_size(entry.size):>8}  {entry.folder}")
+            click.echo(f"{human_size(entry.size):>8}  {entry.folder}")
         if not click.confirm(f"remove {len(chosen)} folders, {size}?"):
-            _say("nothing removed")
+            click.echo("nothing removed")
             raise SystemExit(1)
     waiting = Display(Console(stderr=True)).waiting("a build that is running")
     freed = cache_module.clear(chosen, waiting)
     if as_json:
         _print_json({"bytes": freed, "folders": [str(entry.folder) for entry in chosen]})
     else:
-        _say(f"removed {len(chosen)} folders, {human_size(freed)} freed")
+        click.echo(f"removed {len(chosen)} folders, {human_size(freed)} freed")
 
 
 def run() -> None:

@@ -62,12 +62,8 @@ _NETWORK = (
 
 def normalised_manifest(text: str) -> dict[str, Any]:
     """Return the part of a generated manifest that decides how dependencies compile."""
-    data = tomllib.loads(text)
-    return {
-        key: data[key]
-        for key in sorted(data)
-        if key in {"dependencies", "build-dependencies", "profile", "target", "patch"}
-    }
+    decisive = {"dependencies", "build-dependencies", "profile", "target", "patch"}
+    return {key: value for key, value in tomllib.loads(text).items() if key in decisive}
 
 
 def dependency_manifest(text: str) -> str:
@@ -178,7 +174,7 @@ class Dependencies:
         with locked(warm.lock, shared=True, waiting=self.display.waiting("the warm copy")):
             if not warm.cargo.is_dir():
                 return False
-            with self.display.step("copying compiled dependencies"):
+            with self.display.step("copying the warm copy of the dependencies"):
                 # What is there is of other dependencies, another compiler, or was interrupted.
                 remove_tree(self.folder.cargo)
                 copy_tree(warm.cargo, self.folder.cargo)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -342,9 +342,9 @@ def _probe_answer(done: Completed) -> tuple[str, str | None, str | None] | None:
 
 @dataclass(frozen=True)
 class _Rule:
-    """An environment variable that a build must not see, or that is worth a word."""
+    """Environment variables that a build must not see, or that are worth a word."""
 
-    name: str
+    names: tuple[str, ...]
     status: Status
     why: str
     allowed: Callable[[str], bool] = lambda value: False
@@ -354,47 +354,47 @@ class _Rule:
 
 _VARIABLES: tuple[_Rule, ...] = (
     _Rule(
-        versions.BYPASS_VARIABLE,
+        (versions.BYPASS_VARIABLE,),
         "fail",
         "it disables the check that torch and the binding fit each other",
         empty_counts=True,
     ),
     _Rule(
-        "LIBTORCH_STATIC",
+        ("LIBTORCH_STATIC",),
         "fail",
         "it links libtorch's archives, which the wheel does not have",
         # The values that torch-sys takes for "no".
         lambda value: value in {"0", "false", "FALSE"},
         empty_counts=True,
     ),
-    *(
-        _Rule(name, "warn", "ignored: the installed torch is linked", empty_counts=True)
-        for name in ("LIBTORCH", "LIBTORCH_INCLUDE", "LIBTORCH_LIB", "LIBTORCH_CXX11_ABI")
-    ),
-    *(
-        _Rule(name, "fail", "Rextio looks for the module in the crate's own target")
-        for name in ("CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR")
-    ),
-    _Rule("CARGO_BUILD_TARGET", "fail", "Rextio looks for the module in target/release"),
-    _Rule("CARGO_BUILD_BUILD_DIR", "fail", "it overrides the project's own build folder"),
-    _Rule("PYO3_CONFIG_FILE", "fail", "it replaces the interpreter that PyO3 builds for"),
-    *(
-        _Rule(name, "fail", "it makes PyO3 build for another host")
-        for name in ("PYO3_CROSS", "PYO3_CROSS_LIB_DIR")
-    ),
-    _Rule("PYO3_NO_PYTHON", "fail", "it keeps PyO3 from asking the interpreter"),
-    *(
-        _Rule(name, "warn", "dependencies compile again whenever it changes")
-        for name in ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CXXFLAGS")
+    _Rule(
+        ("LIBTORCH", "LIBTORCH_INCLUDE", "LIBTORCH_LIB", "LIBTORCH_CXX11_ABI"),
+        "warn",
+        "ignored: the installed torch is linked",
+        empty_counts=True,
     ),
     _Rule(
-        "REXTIO_PLUGINS_ENABLED",
+        ("CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_TARGET"),
+        "fail",
+        "Rextio looks for the module in target/release of the crate",
+    ),
+    _Rule(("CARGO_BUILD_BUILD_DIR",), "fail", "it overrides the project's own build folder"),
+    _Rule(("PYO3_CONFIG_FILE",), "fail", "it replaces the interpreter that PyO3 builds for"),
+    _Rule(("PYO3_CROSS", "PYO3_CROSS_LIB_DIR"), "fail", "it makes PyO3 build for another host"),
+    _Rule(("PYO3_NO_PYTHON",), "fail", "it keeps PyO3 from asking the interpreter"),
+    _Rule(
+        ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CXXFLAGS"),
+        "warn",
+        "dependencies compile again whenever it changes",
+    ),
+    _Rule(
+        ("REXTIO_PLUGINS_ENABLED",),
         "fail",
         f"it replaces [plugins] enabled of {REXTIO_FILE}, and this plugin is not in it",
         lambda value: versions.PLUGIN_ID in value,
     ),
     _Rule(
-        "LIBTORCH_USE_PYTORCH",
+        ("LIBTORCH_USE_PYTORCH",),
         "warn",
         "any value links the installed torch, and a changed one compiles its bindings again",
         lambda value: value == "1",
@@ -403,28 +403,19 @@ _VARIABLES: tuple[_Rule, ...] = (
 )
 
 
-def check_variables(environment: Environment) -> Iterator[Check]:
-    """Yield a check for each variable that stands in the way, or one that says none does."""
-    wrong = False
+def check_variables(environment: Environment) -> list[Check]:
+    """Return a check for each variable that stands in the way, or one that says none does."""
+    wrong = []
     for rule in _VARIABLES:
-        value = environment.variables.get(rule.name)
-        if value is None or (not value and not rule.empty_counts) or rule.allowed(value):
-            continue
-        wrong = True
-        yield Check(
-            f"variable {rule.name}",
-            rule.status,
-            f"{rule.name} unset" if rule.status == "fail" else f"{rule.name} unset: {rule.why}",
-            f"{rule.name}={value}" + (f": {rule.why}" if rule.status == "fail" else ""),
-            f"unset {rule.name}",
-        )
-    if not wrong:
-        yield Check(
-            "environment variables",
-            "ok",
-            f"{versions.BYPASS_VARIABLE} and others that divert a build are unset",
-            "none of them is set",
-        )
+        for name in rule.names:
+            value = environment.variables.get(name)
+            if value is None or (not value and not rule.empty_counts) or rule.allowed(value):
+                continue
+            found = f"{name}={value}: {rule.why}"
+            check = Check(f"variable {name}", rule.status, f"{name} unset", found, f"unset {name}")
+            wrong.append(check)
+    expected = f"{versions.BYPASS_VARIABLE} and others that divert a build are unset"
+    return wrong or [Check("environment variables", "ok", expected, "none of them is set")]
 
 
 def check_cargo_configuration(environment: Environment, project: Path) -> Check:

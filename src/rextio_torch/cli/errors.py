@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 
+@dataclass(eq=False)
 class CliError(Exception):
     """A failure that the user can act on; shown without a traceback, exit status 1."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        expected: str | None = None,
-        found: str | None = None,
-        repair: str | None = None,
-        detail: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.expected = expected
-        self.found = found
-        self.repair = repair
-        self.detail = detail
+    message: str
+    _: KW_ONLY
+    expected: str | None = None
+    found: str | None = None
+    repair: str | None = None
+    detail: str | None = None
+
+    def __str__(self) -> str:
+        return self.message
 
     def lines(self) -> list[str]:
         """Return the error as lines of plain text."""
@@ -39,10 +35,4 @@ class CliError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON-ready data."""
-        return {
-            "message": self.message,
-            "expected": self.expected,
-            "found": self.found,
-            "repair": self.repair,
-            "detail": self.detail,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(CliError)}

@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,21 +81,14 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def tree_size(folder: Path) -> int:
-    """Return the bytes that the files under a folder occupy on disk."""
-    return sum(entry.st_blocks * 512 for entry in _stats(folder))
-
-
-def _stats(folder: Path) -> Iterator[os.stat_result]:
-    seen: set[tuple[int, int]] = set()
+    """Return the bytes that the files under a folder occupy on disk, each file once."""
+    blocks: dict[tuple[int, int], int] = {}
     for parent, _, names in os.walk(folder):
         for name in names:
-            try:
+            with contextlib.suppress(OSError):
                 entry = os.lstat(os.path.join(parent, name))
-            except OSError:
-                continue
-            if (entry.st_dev, entry.st_ino) not in seen:
-                seen.add((entry.st_dev, entry.st_ino))
-                yield entry
+                blocks[entry.st_dev, entry.st_ino] = entry.st_blocks
+    return 512 * sum(blocks.values())
 
 
 def copy_tree(

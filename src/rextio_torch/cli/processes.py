@@ -32,9 +32,6 @@ def stoppable() -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         raise Interrupted(number)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     names = ("SIGINT", "SIGTERM", "SIGHUP")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.signal(number, handle) for number in numbers}

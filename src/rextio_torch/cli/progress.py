@@ -86,14 +86,11 @@ class CargoProgress:
 
 
 def package_name(package_id: str) -> str:
-    """Return the name in cargo's package id, in its present form and the older one."""
-    # registry+https://…#anyhow@1.0.105 · path+file:///…/name#0.1.0 · anyhow 1.0.105 (registry+…)
-    if "#" in package_id:
-        url, _, fragment = package_id.rpartition("#")
-        if "@" in fragment:
-            return fragment.partition("@")[0]
-        return url.rstrip("/").rpartition("/")[2]
-    return package_id.partition(" ")[0]
+    """Return the name in cargo's package id."""
+    # registry+https://…#anyhow@1.0.105 · path+file:///…/name#0.1.0
+    url, _, fragment = package_id.rpartition("#")
+    name, at, _ = fragment.partition("@")
+    return name if at else url.rstrip("/").rpartition("/")[2]
 
 
 class Display:
