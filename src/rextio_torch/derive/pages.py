@@ -89,7 +89,8 @@ def diagnostics_page() -> str:
             "**Write instead:**",
             "",
             "```python",
-            diagnostic.instead,
+            # One line in a message, a statement a line here.
+            diagnostic.instead.replace("; ", "\n"),
             "```",
         ]
     return "\n".join(lines) + "\n"
