@@ -89,8 +89,7 @@ def diagnostics_page() -> str:
             "**Write instead:**",
             "",
             "```python",
-            # One line in a message, a statement a line here.
-            diagnostic.instead.replace("; ", "\n"),
+            diagnostic.instead,
             "```",
         ]
     return "\n".join(lines) + "\n"

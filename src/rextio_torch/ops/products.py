@@ -104,7 +104,7 @@ MATMUL = Operator(
             "vectors give a tensor of rank 0, which is not supported."
         ),
         example="u @ v  # both TensorF32Cpu1D",
-        instead="w = u * v; w.sum(dim=0, keepdim=True)  # a tensor of one value",
+        instead="torch.sum(u * v, dim=0, keepdim=True)  # a tensor of one value",
     ),
 )
 
