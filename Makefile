@@ -39,7 +39,7 @@ lock: $(VENV)/.installed
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 
 clean:
-	rm -rf .cache $(VENV) examples/digits/inference/.rextio examples/digits/inference/.cargo
+	rm -rf .cache $(VENV) $(addprefix examples/digits/inference/,.rextio .cargo dist)
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

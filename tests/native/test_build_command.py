@@ -122,6 +122,7 @@ def test_text_output_lists_each_function(project: Path) -> None:
     lines = done.stdout.splitlines()
     assert any(line.startswith("native  model.activate ") for line in lines)
     assert any(line.startswith("python  model.documented ") for line in lines)
+    assert f"use it: PYTHONPATH={project}/.rextio/build/python python -P <script>" in lines
     assert "1 of 2 functions native" in lines[-1]
     assert "\x1b" not in done.stdout
 
@@ -194,7 +195,7 @@ def test_two_builds_of_one_project_at_once_take_turns(project: Path) -> None:
 
 
 def test_a_module_of_another_source_is_refused(project: Path) -> None:
-    build(project)
+    before = build(project)["source_id"]
     config = project / ".cargo" / "config.toml"
     other = "f" * 64
     # Cargo then compiles the module under another source id than the one the command gave it.
@@ -206,7 +207,7 @@ def test_a_module_of_another_source_is_refused(project: Path) -> None:
     error = json.loads(done.stdout)["error"]
     assert error["message"].startswith("the built module is not this source's; it was removed")
     assert other[:12] in error["found"]
-    assert list((project / ".rextio" / "build" / "python").glob("_rextio_native*")) == []
+    assert source_marks(project) == [before]
 
 
 def test_a_new_project_is_seeded_from_the_warm_copy(tmp_path: Path, project: Path) -> None:
@@ -230,6 +231,42 @@ def test_a_project_without_native_functions_says_so() -> None:
     done = run(cli("build", folder))
     assert "no native function" in done.stdout.splitlines()
     assert build(folder)["module"] is None
+
+
+def test_a_built_module_is_used_as_the_build_says(project: Path) -> None:
+    """In the project's own folder too, and with PYTHONPATH left set for the next build."""
+    build(project)
+    folder = str(project / ".rextio" / "build" / "python")
+    use = {"PYTHONPATH": folder}
+    code = "import torch, model\nprint(model.__file__, model.activate(torch.ones(1, 1)))\n"
+    # Not .py: Rextio would take it for a part of the project.
+    inside, outside = project / "use.txt", project.parent / "use.txt"
+    for script, options in ((inside, ["-P"]), (outside, [])):
+        script.write_text(code)
+        done = run([sys.executable, *options, script], REXTIO_NATIVE_MODE="native", **use)
+        assert done.stdout.startswith(f"{folder}{os.sep}model.py")
+    assert run(cli("build", project), **use).returncode == 0
+    assert "hides Rextio itself" in run(cli("doctor", project), **use).stdout
+
+
+def test_native_functions_can_be_required(project: Path) -> None:
+    done = run(cli("build", project, "--require-native"), check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "error: not native: model.documented"
+    check_module(project, "relu")
+
+
+def test_a_file_that_does_not_parse(project: Path) -> None:
+    build(project)
+    bad = project / "bad.py"
+    bad.write_text("def f(:\n")
+    try:
+        done = run(cli("build", project), check=False)
+    finally:
+        bad.unlink()
+    assert done.returncode == 1
+    assert f"| {bad}:1: Python parse error: invalid syntax" in done.stderr
+    check_module(project, "relu")
 
 
 @pytest.fixture
@@ -256,9 +293,12 @@ def test_a_failed_build_shows_cargo_s_error(project: Path, failing_cargo: str) -
     assert "error: rextio build failed with exit status 1" in done.stderr
     assert "| error[E0308]: mismatched types" in done.stderr
     assert "Compiling" not in done.stderr
+    assert "the last build is in place again" in done.stdout
+    check_module(project, "relu")
 
 
 def test_an_interrupted_build_leaves_nothing_running(project: Path) -> None:
+    build(project)
     write_model(project, "exp")
     process = subprocess.Popen(
         cli("build", project),
@@ -281,6 +321,7 @@ def test_an_interrupted_build_leaves_nothing_running(project: Path) -> None:
     assert process.returncode == 128 + signal.SIGINT
     assert "interrupted" in err
     assert cargo_processes(project) == []
+    check_module(project, "relu")
     build(project)
     check_module(project, "exp")
 

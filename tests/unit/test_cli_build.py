@@ -1,9 +1,11 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -19,10 +21,12 @@ from rich.console import Console
 from rextio_torch import versions
 from rextio_torch.cli import dependencies, doctor, processes, progress, report, source, toolchain
 from rextio_torch.cli.app import cli
-from rextio_torch.cli.build import build, built_module, verify
+from rextio_torch.cli.build import BuildResult, build, built_module, last_build_kept, verify
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import BuildFolder
 from rextio_torch.cli.project import initialise
+from rextio_torch.cli.rextio import run_rextio
+from rextio_torch.cli.tensors import tensor_functions
 
 # The source id
 
@@ -106,7 +110,7 @@ def test_another_source_s_module_is_removed(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "_rextio_native.so").write_bytes(source.MARKER + b"ab" * 32)
     module = tmp_path / ".rextio" / "build" / "python" / "_rextio_native.so"
-    with pytest.raises(CliError, match="it was removed, and the functions run in Python"):
+    with pytest.raises(CliError, match="it was removed"):
         verify(module, [function()], "cd" * 32, tmp_path)
     assert list(tmp_path.rglob("*.so")) == []
 
@@ -239,6 +243,84 @@ def test_what_is_native_and_why_the_rest_is_not() -> None:
     assert report.functions({}) == []
 
 
+TENSORS = """\
+import rextio_torch.types as t
+from rextio_torch.types import TensorF32Cpu2D
+
+def f(x: TensorF32Cpu2D): ...
+def g(n: int) -> t.TensorF32Cpu1D: ...
+def h(n: int) -> int: ...
+if True:
+    async def i(*, x: TensorF32Cpu2D | None = None): ...
+class C:
+    def f(self, x: list[TensorF32Cpu2D]): ...
+    def g(self): ...
+"""
+
+
+def test_functions_with_tensor_annotations(tmp_path: Path) -> None:
+    source = tmp_path / "m.py"
+    source.write_text(TENSORS)
+    assert tensor_functions(source) == ["f", "g", "i", "C.f"]
+    source.write_text("def f(:")
+    assert tensor_functions(source) == []
+    assert tensor_functions(tmp_path) == []
+
+
+def _check(source: Path, **routes: str) -> dict[str, object]:
+    functions = [
+        {
+            "qualname": f"m.{name}",
+            "native_status": "accepted" if route.startswith("native") else "not-candidate",
+            "route": route,
+            "diagnostics": [{"code": route, "severity": "error"}] if "RXT" in route else [],
+        }
+        for name, route in routes.items()
+    ]
+    module = {"module_name": "m", "file_path": str(source), "functions": functions}
+    return {"modules": [module]}
+
+
+def test_what_may_keep_a_whole_file_on_python(tmp_path: Path) -> None:
+    source, python = tmp_path / "m.py", "fallback-python"
+    source.write_text(
+        "def f(x: TensorF32Cpu2D): ...\ndef g(x: TensorF32Cpu2D): ...\ndef h(): ...\n"
+    )
+    listed = report.functions(_check(source, f=python, h=python))
+    # A function that Rextio does not list is Python's too.
+    assert [f.qualname for f in listed] == ["m.f", "m.h", "m.g"]
+    assert [f.has_tensors for f in listed] == [True, False, True]
+    whole = report.NO_DIAGNOSTIC + report.WHOLE_FILE
+    assert [f.reason for f in listed] == [whole, report.NO_DIAGNOSTIC, whole]
+    for other in ("native-plugin:rextio-torch", "RXTP-TORCH-001"):
+        listed = report.functions(_check(source, f=python, g=other))
+        assert listed[0].reason == report.NO_DIAGNOSTIC
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_build_may_require_native_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool
+) -> None:
+    listed = [
+        replace(function(), has_tensors=True),
+        report.Function("m.scalar", False, "fallback-python", report.NO_DIAGNOSTIC),
+        report.Function("m.g", native, "fallback-python", "why", has_tensors=True),
+    ]
+    seconds = {"total": 1.0, "dependencies": 0.0}
+    result = BuildResult(tmp_path, "ab" * 32, listed, None, "ready", seconds)
+    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_: result)
+    arguments = ["build", str(tmp_path), "--require-native"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == (0 if native else 1)
+    assert done.stderr == ("" if native else "error: not native: m.g\n")
+    assert f"use it: PYTHONPATH={tmp_path}/.rextio/build/python python -P" in done.stdout
+    done = CliRunner().invoke(cli, [*arguments, "--json"])
+    data = json.loads(done.stdout)
+    assert data["ok"] is native
+    assert data["not_native"] == ([] if native else ["m.g"])
+    assert CliRunner().invoke(cli, ["build", str(tmp_path)]).exit_code == 0
+
+
 def test_the_readable_end_of_a_failure() -> None:
     text = "   Compiling a v1.0.0\nwarning: x\nerror[E0308]: mismatched\n --> src/lib.rs:1\n"
     build_report = {"native_build": {"status": "failed", "stderr": text, "message": "RXT060"}}
@@ -249,6 +331,100 @@ def test_the_readable_end_of_a_failure() -> None:
     assert tail[-1] == "… 91 more lines"
     assert report.failure_text({"error": {"message": "RXT060 plugin"}}) == "RXT060 plugin"
     assert report.failure_text({}) is None
+
+
+@pytest.fixture
+def failing(tmp_path: Path, project: Path) -> Callable[[str], CliError]:
+    """Run a shell script in the place of Rextio, and return the error."""
+    environment = replace(make_environment(tmp_path), variables=dict(os.environ))
+
+    def fail(script: str) -> CliError:
+        stub = executable(tmp_path / "stub" / "rextio")
+        stub.write_text(f"#!/bin/sh\n{script}\nexit 1\n")
+        tools = replace(
+            toolchain.Toolchain.of(environment, project), rextio=toolchain.Tool(str(stub))
+        )
+        display = progress.Display(Console(file=StringIO()))
+        with open(os.devnull) as lock, pytest.raises(CliError) as error:
+            run_rextio("build", project, tools, display, lock.fileno(), {})
+        return error.value
+
+    return fail
+
+
+def test_a_file_that_does_not_parse_is_named(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    bad = project / "bad.py"
+    diagnostic = {"code": "RXT000", "file_path": str(bad), "line": 3, "message": "invalid syntax"}
+    written = json.dumps({"diagnostics": [diagnostic, {"code": "RXT010"}]})
+    error = failing(f"echo '{written}' > .rextio/reports/check.json")
+    # That of an earlier run is not read.
+    assert error.message == "rextio build failed with exit status 1"
+    (project / ".rextio" / "reports").mkdir(parents=True)
+    error = failing(f"echo '{written}' > .rextio/reports/check.json")
+    assert error.message == f"{project} has files that are not Python: bad.py"
+    assert error.detail == f"{bad}:3: invalid syntax"
+    assert f"line 3 of {bad}" in (error.repair or "")
+    assert "not Python" not in failing("true").message
+
+
+def test_of_a_traceback_the_last_line_is_shown(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    lines = ["before", "Traceback (most recent call last):", '  File "x"', "OSError: no space"]
+    error = failing("\n".join(f"echo '{line}'" for line in lines))
+    assert error.detail == "before\nOSError: no space"
+    whole = project / ".rextio" / "reports" / "build.txt"
+    assert str(whole) in (error.repair or "")
+    assert whole.read_text().splitlines() == lines
+
+
+# The last build
+
+
+def _write_build(project: Path, source_id: str) -> Path:
+    module = project / ".rextio" / "build" / "python" / "_rextio_native.so"
+    shutil.rmtree(project / ".rextio" / "build", ignore_errors=True)
+    module.parent.mkdir(parents=True)
+    module.write_bytes(source.MARKER + source_id.encode())
+    return module
+
+
+def _fail_after(_: Path, error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("error", [CliError("no"), KeyboardInterrupt(), processes.Interrupted(2)])
+def test_what_worked_before_a_failed_build_still_works(project: Path, error: BaseException) -> None:
+    before, after, out = "ab" * 32, "cd" * 32, StringIO()
+    display = progress.Display(Console(file=out))
+    module = _write_build(project, before)
+    with pytest.raises(type(error)), last_build_kept(project, display):
+        _fail_after(_write_build(project, after), error)
+    assert source.marked_source_ids(module) == [before]
+    assert out.getvalue() == f"the last build is in place again (source {before[:12]})\n"
+    with last_build_kept(project, display):
+        _write_build(project, after)
+    assert source.marked_source_ids(module) == [after]
+    assert [path.name for path in (project / ".rextio").iterdir()] == ["build"]
+
+
+def test_the_last_build_survives_a_run_that_was_killed(project: Path) -> None:
+    display = progress.Display(Console(file=StringIO()))
+    module = _write_build(project, "ab" * 32)
+    (project / ".rextio" / "build").rename(project / ".rextio" / "last-build")
+    _write_build(project, "cd" * 32)
+    with pytest.raises(CliError), last_build_kept(project, display):
+        raise CliError("no")
+    assert source.marked_source_ids(module) == ["ab" * 32]
+
+
+def test_where_nothing_was_built_nothing_is_put_back(project: Path) -> None:
+    out = StringIO()
+    with pytest.raises(CliError), last_build_kept(project, progress.Display(Console(file=out))):
+        raise CliError("no")
+    assert out.getvalue() == ""
 
 
 # Progress
@@ -276,7 +452,8 @@ def test_progress_from_what_cargo_says() -> None:
     executed = {"reason": "build-script-executed", "package_id": f"{REGISTRY}#libc@0.2.0"}
     assert state.feed(json.dumps(executed), 3.0) is None
     assert state.counter == "0/4"
-    assert state.current == "torch-sys (takes minutes), libc"
+    # What waits for others after its build script is not what runs; torch's script is.
+    assert state.current == "torch-sys (takes minutes)"
     assert state.feed(artifact(f"{REGISTRY}#libc@0.2.0"), 3.0) == "libc"
     assert state.feed(artifact(f"{REGISTRY}#libc@0.2.0"), 3.0) is None
     assert state.feed(artifact(f"{REGISTRY}#quote@1.0.0", fresh=True), 3.0) is None

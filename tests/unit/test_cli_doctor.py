@@ -11,12 +11,14 @@ from cli_environment import Machine, make_environment, make_machine, python_answ
 
 from rextio_torch.cli import doctor
 from rextio_torch.cli.environment import Completed, Environment, Torch
-from rextio_torch.cli.project import initialise
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.project import build_folder, initialise
 from rextio_torch.cli.toolchain import Toolchain
 
 
 def run_checks(environment: Environment, project: Path | None = None) -> list[doctor.Check]:
-    return doctor.run_checks(Toolchain.of(environment, project))
+    """Run the checks as the command does, in a shell with this environment."""
+    return doctor.run_checks(Toolchain.of(environment.for_building(), project), environment)
 
 
 def failed(environment: Environment, project: Path | None = None) -> dict[str, doctor.Check]:
@@ -24,8 +26,8 @@ def failed(environment: Environment, project: Path | None = None) -> dict[str, d
     return {check.name: check for check in doctor.failures(checks)}
 
 
-def warned(environment: Environment) -> dict[str, doctor.Check]:
-    checks = run_checks(environment)
+def warned(environment: Environment, project: Path | None = None) -> dict[str, doctor.Check]:
+    checks = run_checks(environment, project)
     return {check.name: check for check in checks if check.status == "warn"}
 
 
@@ -45,7 +47,10 @@ def test_a_healthy_environment_is_green(tmp_path: Path) -> None:
         "rustc",
         "C++ compiler",
         "python of the build",
+        "plain rextio build",
         "environment variables",
+        "project folder",
+        "rextio.toml",
         "cargo configuration",
         "build folder",
         "disk space",
@@ -212,27 +217,13 @@ BROKEN: list[tuple[str, Break, str, str, str]] = [
         "not in it",
         "unset REXTIO_PLUGINS_ENABLED",
     ),
-    (
-        "wrong python first",
-        _program("python", python_answer("/usr", None)),
-        "python of the build",
-        "of /usr, no torch",
-        "activate",
-    ),
-    (
-        "python with another torch",
-        _program("python", python_answer("/opt/other", "2.10.0")),
-        "python of the build",
-        "torch 2.10.0",
-        "activate",
-    ),
-    ("no python", _without("python"), "python of the build", "not on PATH", "activate"),
+    ("no python", _without("python"), "python of the build", "not on PATH", "ln -s"),
     (
         "python that does not run",
         _program("python", Completed(1, "", "pyenv: python: command not found\n")),
         "python of the build",
         "pyenv: python: command not found",
-        "activate",
+        "ln -s",
     ),
     (
         "torch that does not import",
@@ -345,19 +336,78 @@ def test_expected_platform_is_a_warning(tmp_path: Path) -> None:
     assert "platform" in warned(environment)
 
 
-def test_without_a_virtual_environment_python3_is_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["python", "python3"])
+@pytest.mark.parametrize(
+    "answer",
+    [python_answer("/usr", None), python_answer("/opt/other", "2.10.0"), Completed(1), None],
+    ids=["without torch", "another torch", "not running", "none"],
+)
+def test_a_shell_with_another_python_is_a_warning(
+    tmp_path: Path, name: str, answer: Completed | None
+) -> None:
+    """A build sets both variables for itself; plain Rextio asks `python3` without VIRTUAL_ENV."""
     machine = make_machine(tmp_path)
-    machine.programs["python3"] = python_answer("/usr", None)
+    mine = python_answer(str(tmp_path / "venv"), "2.11.0+cpu")
     environment = make_environment(tmp_path, machine)
-    variables = {k: v for k, v in environment.variables.items() if k != "VIRTUAL_ENV"}
-    environment = replace(environment, variables=variables)
-    assert set(failed(environment)) == {"python3 of the build"}
-    # A build sets both variables for itself.
-    prepared = environment.for_building()
+    variables = {**environment.variables, "PATH": "/usr/bin", "VIRTUAL_ENV": "/other"}
+    if name == "python3":
+        del variables["VIRTUAL_ENV"]
+
+    def find(program: str, path: str | None) -> str | None:
+        if program == name and answer is None and path == "/usr/bin":
+            return None
+        return machine.find(program, path)
+
+    machine.programs[name] = lambda command, seen, cwd: (
+        mine if seen["PATH"] != "/usr/bin" or answer is None else answer
+    )
+    shell = replace(environment, variables=variables, find=find)
+    assert failed(shell) == {}
+    check = warned(shell)["plain rextio build"]
+    assert check.expected == f"{name} on PATH is {tmp_path / 'venv'}"
+    assert "activate (rextio-torch build does this by itself)" in (check.repair or "")
+    prepared = shell.for_building()
     assert prepared.variables["VIRTUAL_ENV"] == environment.interpreter.prefix
     assert prepared.variables["PATH"].split(os.pathsep)[0] == environment.interpreter.scripts
-    assert failed(prepared) == {}
     assert prepared.for_building() == prepared
+
+
+def test_probes_do_not_run_in_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `random.py` of the project is none of a build's business; one on PYTHONPATH is."""
+    folders: list[Path | None] = []
+    machine = make_machine(tmp_path)
+    well = python_answer(str(tmp_path / "venv"), "2.11.0")
+
+    def answer(command: Sequence[str], variables: Mapping[str, str], cwd: Path | None) -> Completed:
+        folders.append(cwd)
+        if "PYTHONPATH" in variables:
+            return Completed(1, "", "Traceback (most recent call last):\n  x\nImportError: dumps\n")
+        return well
+
+    machine.programs["python"] = answer
+    (tmp_path / "json.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert failed(make_environment(tmp_path, machine)) == {}
+    assert set(folders) == {Path("/")}
+    check = failed(make_environment(tmp_path, machine, PYTHONPATH=f"/none:{tmp_path}"))[
+        "python of the build"
+    ]
+    assert f"ImportError: dumps; {tmp_path / 'json.py'}, on PYTHONPATH, hides" in check.found
+    assert check.repair == f"unset PYTHONPATH, or rename {tmp_path / 'json.py'}"
+
+
+def test_the_command_names_a_file_that_hides_one_of_python_s(tmp_path: Path) -> None:
+    (tmp_path / "random.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "rextio_torch.cli", "doctor"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert str(tmp_path / "random.py") in done.stderr
 
 
 def test_project_that_was_not_initialised(tmp_path: Path) -> None:
@@ -366,6 +416,88 @@ def test_project_that_was_not_initialised(tmp_path: Path) -> None:
     check = failed(make_environment(tmp_path), project)["build folder"]
     assert check.repair == f"rextio-torch init {project}"
     assert "no rextio.toml" in check.found
+    (project / "rextio.toml").touch()
+    assert failed(make_environment(tmp_path), project)["build folder"].found == "enabled = []"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rextio.toml", "plugins = 3"),
+        ("rextio.toml", '[plugins]\nenabled = "rextio-torch"'),
+        ("rextio.toml", "[plugins]\nenabled = [1]"),
+        ("rextio.toml", "x = ["),
+        (".cargo/config.toml", "build = 3"),
+        (".cargo/config.toml", "env = 3"),
+    ],
+)
+def test_settings_of_another_shape(tmp_path: Path, name: str, text: str) -> None:
+    """Named by doctor and refused by init, which changes nothing."""
+    environment, project = make_environment(tmp_path), tmp_path / "p"
+    initialise(project, environment)
+    (project / name).write_text(text)
+    check = failed(environment, project)["build folder"]
+    assert str(project / name) in (check.repair or "")
+    with pytest.raises(CliError, match="nothing was written"):
+        initialise(project, environment)
+    assert (project / name).read_text() == text
+
+
+def test_rextio_is_asked_what_it_thinks_of_the_settings(tmp_path: Path) -> None:
+    machine = make_machine(tmp_path)
+    environment = make_environment(tmp_path, machine)
+    initialise(tmp_path / "p", environment)
+
+    def answer(command: Sequence[str], variables: Mapping[str, str], cwd: Path | None) -> Completed:
+        assert os.listdir(command[2]) == ["rextio.toml"]
+        return Completed(1, "", "RXT060 Configuration error: unsupported config section: [x]\n")
+
+    machine.programs["rextio"] = answer
+    check = failed(environment, tmp_path / "p")["rextio.toml"]
+    assert check.found == "RXT060 Configuration error: unsupported config section: [x]"
+    assert str(tmp_path / "p" / "rextio.toml") in (check.repair or "")
+
+
+def test_a_project_that_cannot_be_written(tmp_path: Path) -> None:
+    environment, project = make_environment(tmp_path), tmp_path / "p"
+    initialise(project, environment)
+    (project / ".rextio").touch()  # As good as read-only, for root too.
+    check = failed(environment, project)["project folder"]
+    assert check.found == f"{project / '.rextio'} cannot be written: Not a directory"
+
+
+def test_built_modules_on_pythonpath_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, python_only, installed = (tmp_path / name for name in ("built", "only", "installed"))
+    (built / "rextio").mkdir(parents=True)
+    (built / "_rextio_native.so").touch()
+    (python_only / "rextio").mkdir(parents=True)
+    (installed / "rextio" / "plugins").mkdir(parents=True)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (built, installed, python_only))))
+    monkeypatch.setattr(sys, "path", [str(built), *sys.path])
+    environment = Environment.current()
+    assert environment.variables["PYTHONPATH"] == str(installed)
+    assert environment.generated_paths == (str(built), str(python_only))
+    assert str(built) not in sys.path
+    said = replace(make_environment(tmp_path), generated_paths=environment.generated_paths)
+    assert failed(said) == {}
+    assert str(built) in warned(said)["variable PYTHONPATH"].found
+
+
+def test_dependencies_are_compiled_once_that_was_noted(tmp_path: Path) -> None:
+    environment, project = make_environment(tmp_path), tmp_path / "p"
+    initialise(project, environment)
+    folder = build_folder(project, environment)
+    folder.cargo.mkdir(parents=True)
+
+    def state() -> str:
+        checks = {check.name: check for check in run_checks(environment, project)}
+        return checks["build folder"].found
+
+    assert "not compiled yet" in state()
+    (folder.folder / "state.json").write_text('{"key": "k", "quick": "q"}')
+    assert "(dependencies compiled)" in state()
 
 
 def test_project_of_another_torch(tmp_path: Path) -> None:
@@ -437,18 +569,18 @@ def run_doctor(
     return done.returncode, {check["name"]: check for check in data["checks"]}
 
 
-def test_the_command_with_a_wrong_python_first_on_path(tmp_path: Path) -> None:
+def test_the_command_with_another_python_first_on_path(tmp_path: Path) -> None:
     prefix = tmp_path / "elsewhere"
     answer = json.dumps({"prefix": str(prefix), "torch": None, "error": "no torch"})
     executable(tmp_path / "bin", "python", f"echo '{answer}'")
-    status, checks = run_doctor(
+    _, checks = run_doctor(
         tmp_path,
         f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         VIRTUAL_ENV=str(prefix),
     )
-    assert status == 1
-    assert checks["python of the build"]["status"] == "fail"
-    assert str(tmp_path / "bin" / "python") in checks["python of the build"]["found"]
+    assert checks["python of the build"]["status"] == "ok"
+    assert checks["plain rextio build"]["status"] == "warn"
+    assert str(tmp_path / "bin" / "python") in checks["plain rextio build"]["found"]
 
 
 def test_the_command_with_an_old_rustc_and_no_cargo(tmp_path: Path) -> None:

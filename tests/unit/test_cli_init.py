@@ -231,6 +231,16 @@ def test_a_file_is_no_project(tmp_path: Path) -> None:
         initialise(tmp_path / "file", make_environment(tmp_path))
 
 
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    environment = make_environment(tmp_path, REXTIO_TORCH_CACHE_DIR=str(tmp_path / "file" / "c"))
+    with pytest.raises(CliError, match="cannot be kept there") as error:
+        initialise(tmp_path / "p", environment)
+    assert error.value.found == f"{tmp_path / 'file'} cannot be written: Not a directory"
+    assert "REXTIO_TORCH_CACHE_DIR" in (error.value.repair or "")
+    assert not (tmp_path / "p").exists()
+
+
 def test_without_torch_there_is_nothing_to_name_the_folder_after(tmp_path: Path) -> None:
     with pytest.raises(CliError, match="torch is not installed"):
         initialise(tmp_path / "p", replace(make_environment(tmp_path), torch=None))

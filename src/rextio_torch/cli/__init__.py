@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 
 #: What the extra `cli` installs; the plugin itself needs none of them.
@@ -19,6 +20,26 @@ def main() -> None:
             file=sys.stderr,
         )
         raise SystemExit(1)
-    from rextio_torch.cli.app import run
-
+    try:
+        from rextio_torch.cli.app import run
+    except (ImportError, AttributeError):
+        hiding = hiding_file(os.environ.get("PYTHONPATH", ""))
+        if hiding is None:
+            raise
+        print(
+            f"rextio-torch: {hiding}, on PYTHONPATH, hides the module of that name: unset "
+            "PYTHONPATH, or rename the file",
+            file=sys.stderr,
+        )
+        raise SystemExit(1) from None
     run()
+
+
+def hiding_file(path: str) -> str | None:
+    """Return a file on a PYTHONPATH that Python takes for one of its own modules, or for torch."""
+    own = sys.stdlib_module_names | {"torch"}
+    for folder in filter(os.path.isdir, path.split(os.pathsep)):
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".py") and name.removesuffix(".py") in own:
+                return os.path.join(folder, name)
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from rich.console import Console
 from rextio_torch import versions
 from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
-from rextio_torch.cli.build import BuildResult
+from rextio_torch.cli.build import BuildResult, python_path
 from rextio_torch.cli.build import build as build_project
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
@@ -102,9 +103,14 @@ def init(path: Path, force: bool, as_json: bool) -> None:
 
 @cli.command("build")
 @click.argument("path", type=_PATH, default=".")
+@click.option(
+    "--require-native",
+    is_flag=True,
+    help="Exit with 1 if a function with tensor annotations is not native.",
+)
 @_AS_JSON
 @_reporting
-def build_command(path: Path, as_json: bool) -> None:
+def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     """Build PATH and list which functions are native.
 
     This is `rextio build` with more around it: it compiles the dependencies first, with progress,
@@ -112,10 +118,14 @@ def build_command(path: Path, as_json: bool) -> None:
     source.
     """
     result = build_project(path, Environment.current(), Display(Console(stderr=as_json)))
+    lacking = result.not_native if require_native else []
     if as_json:
-        _print_json(result.to_dict())
+        _print_json(result.to_dict(), ok=not lacking)
     else:
         _show_result(result)
+    if lacking:
+        click.echo(f"error: not native: {', '.join(lacking)}", err=True)
+        raise SystemExit(1)
 
 
 def _show_result(result: BuildResult) -> None:
@@ -123,11 +133,13 @@ def _show_result(result: BuildResult) -> None:
     if not result.functions:
         click.echo("no functions")
     width = max((len(function.qualname) for function in result.functions), default=0)
+    said = None
     for function in result.functions:
         if function.native:
             mark, text = click.style("native", fg="green", bold=True), function.route
         else:
             mark, text = click.style("python", fg="yellow", bold=True), function.reason or ""
+        said, text = text, "(as above)" if not function.native and text == said else text
         click.echo(f"{mark}  {function.qualname:<{width}}  {text}")
         if function.suggestion:
             click.echo(f"        {'':<{width}}  instead: {function.suggestion}")
@@ -136,6 +148,9 @@ def _show_result(result: BuildResult) -> None:
         click.echo("no native function")
     if result.module is not None:
         click.echo(f"module: {result.module} (source {result.source_id[:12]})")
+    if native:
+        folder = shlex.quote(str(python_path(result.project)))
+        click.echo(f"use it: PYTHONPATH={folder} python -P <script>")
     click.echo(
         f"{len(native)} of {len(result.functions)} functions native, {seconds['total']:.1f} s "
         f"(dependencies {result.dependencies}, {seconds['dependencies']:.1f} s)"
@@ -155,7 +170,8 @@ def doctor(path: Path | None, as_json: bool) -> None:
     if path is None and Path(REXTIO_FILE).is_file():
         path = Path()
     project = None if path is None else require_project(path)
-    checks = doctor_module.run_checks(Toolchain.of(Environment.current(), project))
+    shell = Environment.current()
+    checks = doctor_module.run_checks(Toolchain.of(shell.for_building(), project), shell)
     failed = doctor_module.failures(checks)
     if as_json:
         _print_json({"checks": [check.to_dict() for check in checks]}, ok=not failed)

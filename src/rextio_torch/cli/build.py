@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from rextio_torch.cli import doctor, source
 from rextio_torch.cli.dependencies import Dependencies
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.files import copy_tree, remove_partial, remove_tree
 from rextio_torch.cli.layout import require_project, write_origin
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import build_folder, check_initialised
-from rextio_torch.cli.report import Function, error_tail, failure_text, functions, read_report
+from rextio_torch.cli.report import Function, functions, read_report
+from rextio_torch.cli.rextio import run_rextio
 from rextio_torch.cli.toolchain import Toolchain
 
 
@@ -37,13 +39,20 @@ class BuildResult:
     dependencies: str
     seconds: dict[str, float]
 
+    @property
+    def not_native(self) -> list[str]:
+        """The functions with tensor annotations that run in Python."""
+        return [f.qualname for f in self.functions if f.has_tensors and not f.native]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data."""
         return {
             "project": str(self.project),
             "source_id": self.source_id,
             "functions": [function.to_dict() for function in self.functions],
+            "not_native": self.not_native,
             "module": None if self.module is None else str(self.module),
+            "python_path": str(python_path(self.project)),
             "dependencies": self.dependencies,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
         }
@@ -57,7 +66,7 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
     problem = check_initialised(project, tools.environment)
     if problem is not None:
         raise problem
-    failed = doctor.failures(doctor.run_checks(tools, deep=False))
+    failed = doctor.failures(doctor.run_checks(tools))
     if failed:
         raise doctor.UnfitEnvironmentError(failed)
     folder = build_folder(project, tools.environment)
@@ -75,45 +84,57 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
 
         begun = time.monotonic()
         source_id = source.source_id(project, environment)
-        _run_rextio(project, tools, source_id, display, lock)
+        with last_build_kept(project, display):
+            variables = {source.SOURCE_ID_VARIABLE: source_id}
+            run_rextio("build", project, tools, display, lock, variables)
+            listed = functions(read_report(project, "check.json"))
+            module = built_module(project, read_report(project, "build.json"))
+            verify(module, listed, source_id, project)
+            if source.source_id(project, environment) != source_id:
+                raise CliError(
+                    "the source changed while it was being built",
+                    expected="the same files before and after",
+                    found="an edit in between",
+                    repair=f"rextio-torch build {path}",
+                )
         seconds["build"] = time.monotonic() - begun
-
-        listed = functions(read_report(project, "check.json"))
-        module = built_module(project, read_report(project, "build.json"))
-        verify(module, listed, source_id, project)
-        if source.source_id(project, environment) != source_id:
-            raise CliError(
-                "the source changed while it was being built",
-                expected="the same files before and after",
-                found="an edit in between",
-                repair=f"rextio-torch build {path}",
-            )
     seconds["total"] = time.monotonic() - started
     return BuildResult(project, source_id, listed, module, how, seconds)
 
 
-def _run_rextio(
-    project: Path, tools: Toolchain, source_id: str, display: Display, lock: int
-) -> None:
-    status, output = display.run(
-        "building the project",
-        [tools.rextio.path, "build", str(project), "--fallback=cpython"],
-        variables={**tools.variables, source.SOURCE_ID_VARIABLE: source_id},
-        cwd=project,
-        # Rextio keeps the lock even if this process is killed: it is what copies the module.
-        keep=(lock,),
-    )
-    if status == 0:
-        return
-    detail: str | None = None
-    with contextlib.suppress(CliError):
-        detail = failure_text(read_report(project, "build.json"))
-    raise CliError(
-        f"rextio build failed with exit status {status}",
-        expected="a built module",
-        detail=detail or error_tail(output),
-        repair=f"rextio-torch doctor {project}; all of it is in .rextio/reports/build.json there",
-    )
+def python_path(project: Path) -> Path:
+    """Return the folder that the built modules are imported from."""
+    return project / ".rextio" / "build" / "python"
+
+
+@contextlib.contextmanager
+def last_build_kept(project: Path, display: Display) -> Iterator[None]:
+    """Put the last build back where this one does not succeed: what worked before still works.
+
+    `rextio build` begins by deleting it. The caller holds the project's lock.
+    """
+    build, aside = project / ".rextio" / "build", project / ".rextio" / "last-build"
+
+    def put_back() -> None:
+        remove_tree(build)
+        aside.rename(build)
+
+    remove_partial(aside.parent, aside.name)
+    if aside.is_dir():
+        # Of a run that was killed.
+        put_back()
+    if build.is_dir():
+        copy_tree(build, aside)
+    try:
+        yield
+    except BaseException:
+        if aside.is_dir():
+            put_back()
+            modules = python_path(project).glob("_rextio_native*")
+            ids = [mark[:12] for module in modules for mark in source.marked_source_ids(module)]
+            display.say(f"the last build is in place again (source {', '.join(ids) or 'unknown'})")
+        raise
+    remove_tree(aside)
 
 
 def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
@@ -121,7 +142,7 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
     native = report.get("native_build")
     if not isinstance(native, dict) or native.get("status") != "built":
         return None
-    folder = project / ".rextio" / "build" / "python"
+    folder = python_path(project)
     found = sorted(folder.glob("_rextio_native*"))
     if not found:
         raise CliError(
@@ -150,8 +171,7 @@ def verify(module: Path | None, listed: list[Function], source_id: str, project:
     else:
         found = f"{module} of source {', '.join(mark[:12] for mark in marks)}"
     raise CliError(
-        "the built module is not this source's"
-        + ("" if module is None else "; it was removed, and the functions run in Python"),
+        "the built module is not this source's" + ("" if module is None else "; it was removed"),
         expected=f"a module of source {source_id[:12]}",
         found=found,
         repair=f"let no other build run in {project}, then rextio-torch build {project}; if it "

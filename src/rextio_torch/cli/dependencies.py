@@ -28,6 +28,7 @@ from rextio_torch.cli.processes import run_lines
 from rextio_torch.cli.progress import CargoProgress, Display, Step
 from rextio_torch.cli.project import CARGO_FILE, REXTIO_FILE, cargo_configurations
 from rextio_torch.cli.report import error_tail, read_report
+from rextio_torch.cli.rextio import run_rextio
 from rextio_torch.cli.source import translator_digest
 from rextio_torch.cli.toolchain import Toolchain
 
@@ -97,7 +98,7 @@ class Dependencies:
         remove_partial(self.folder.folder, CARGO_FOLDER)
         compiler = self._compiler()
         quick = self._quick_key(compiler)
-        state = self._read_state()
+        state = _read_state(self.folder)
         present = self.folder.cargo.is_dir()
         if present and state.get("quick") == quick:
             return "ready"
@@ -107,6 +108,8 @@ class Dependencies:
         normal = normalised_manifest(manifest)
         key = _digest(normal, compiler)
         warm = self.folder.warm(key)
+        # Incomplete from here until it is written again.
+        (self.folder.folder / STATE_FILE).unlink(missing_ok=True)
         seeded = not (present and state.get("key") == key) and self._seed(warm)
         compiled = self._compile(manifest)
         # A manifest without this plugin's crates is that of a project that does not use it yet.
@@ -136,32 +139,13 @@ class Dependencies:
         distributions = dict(self.tools.environment.distributions)
         return _digest(text, compiler, translator_digest(), distributions)
 
-    def _read_state(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
-            data = json.loads((self.folder.folder / STATE_FILE).read_text(encoding="utf-8"))
-            if isinstance(data, dict):
-                return data
-        return {}
-
     def _write_state(self, key: str, quick: str | None) -> None:
         text = json.dumps({"key": key, "quick": quick}, indent=2)
         write_atomically(self.folder.folder / STATE_FILE, text + "\n")
 
     def _generate(self) -> str | None:
         """Have Rextio write the crate without compiling it, and return its manifest if any."""
-        status, output = self.display.run(
-            "translating the project",
-            [self.tools.rextio.path, "generate", str(self.project), "--fallback=cpython"],
-            variables=self.tools.variables,
-            cwd=self.project,
-            keep=(self.lock,),
-        )
-        if status != 0:
-            raise CliError(
-                f"Rextio could not translate {self.project}",
-                detail="\n".join(output.splitlines()[-40:]),
-                repair=f"rextio check {self.project}",
-            )
+        run_rextio("generate", self.project, self.tools, self.display, self.lock, {})
         report = read_report(self.project, "generate.json")
         manifest = Path(str(report.get("generated_rust"))) / "Cargo.toml"
         if report.get("accepted_native_count") == 0 or not manifest.is_file():
@@ -256,6 +240,19 @@ class Dependencies:
         done = self.tools.environment.run(self.tools.cargo.path, *command, cwd=crate)
         crates = {line.removesuffix(" (*)") for line in done.stdout.splitlines() if line}
         return max(len(crates) - 1, 0)
+
+
+def _read_state(folder: BuildFolder) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        data = json.loads((folder.folder / STATE_FILE).read_text(encoding="utf-8"))
+        if isinstance(data, dict):
+            return data
+    return {}
+
+
+def compiled(folder: BuildFolder) -> bool:
+    """Whether a build folder holds all dependencies, as far as was known at the last build."""
+    return folder.cargo.is_dir() and _read_state(folder).get("quick") is not None
 
 
 def needs_network(text: str) -> bool:

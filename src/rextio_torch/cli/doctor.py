@@ -1,14 +1,14 @@
 """What a native build needs, one check a line: expected, found, and the repair.
 
-Every check reads an `Environment`, a project's files and the disk; none changes anything.
+Every check reads an `Environment`, a project's files and the disk; none leaves a change.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,9 +17,11 @@ from typing import Any, Literal
 import click
 
 from rextio_torch import platforms, versions
+from rextio_torch.cli import hiding_file
+from rextio_torch.cli.dependencies import compiled
 from rextio_torch.cli.environment import Completed, Environment, version_tuple
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.files import human_size
+from rextio_torch.cli.files import human_size, why_not_writable
 from rextio_torch.cli.layout import cache_root
 from rextio_torch.cli.project import (
     CARGO_FILE,
@@ -50,6 +52,8 @@ print(json.dumps(result))
 _PROBE_DEEP = _PROBE % 'import torch; result["torch"] = torch.__version__'
 #: Without importing torch: quick enough for every build.
 _PROBE_QUICK = _PROBE % 'import importlib.metadata as m; result["torch"] = m.version("torch")'
+#: Where nothing hides a module of Python: the build scripts do not run in the project either.
+_ELSEWHERE = Path("/")
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,12 @@ class UnfitEnvironmentError(CliError):
         return {**super().to_dict(), "checks": [check.to_dict() for check in self.checks]}
 
 
-def run_checks(tools: Toolchain, *, deep: bool = True) -> list[Check]:
-    """Run every check; `deep` also imports torch in the interpreter that a build will use."""
+def run_checks(tools: Toolchain, shell: Environment | None = None) -> list[Check]:
+    """Run every check, with the programs and variables of `rextio-torch build`.
+
+    With the environment of the `shell` also those that a build can do without: import torch, let
+    Rextio read the project's settings, look at what a plain `rextio build` would find.
+    """
     environment, project = tools.environment, tools.project
     checks: list[Check] = [
         check_platform(environment),
@@ -110,10 +118,14 @@ def run_checks(tools: Toolchain, *, deep: bool = True) -> list[Check]:
         check_rust(tools, "cargo", tools.cargo),
         check_rust(tools, "rustc", tools.rustc),
         check_compiler(environment),
-        check_build_python(tools, deep=deep),
+        check_build_python(tools, deep=shell is not None),
+        *([] if shell is None else [check_shell(shell)]),
         *check_variables(environment),
     ]
     if project is not None:
+        checks.append(check_writable(project))
+        if shell is not None and (project / REXTIO_FILE).is_file():
+            checks.append(check_settings(tools, project / REXTIO_FILE))
         checks.append(check_cargo_configuration(environment, project))
         checks.append(check_build_folder(environment, project))
     checks.append(check_space(environment, project))
@@ -286,19 +298,19 @@ def check_build_python(tools: Toolchain, *, deep: bool = True) -> Check:
     environment, interpreter = tools.environment, tools.environment.interpreter
     name = "python" if environment.variables.get("VIRTUAL_ENV") is not None else "python3"
     expected = f"{name} on PATH is {interpreter.prefix} with torch {versions.TORCH_VERSION}"
-    if interpreter.is_virtual:
-        activate = f". {interpreter.scripts}/activate"
-    else:
-        activate = f'export PATH="{interpreter.scripts}:$PATH"'
-    activate += " (rextio-torch build does this by itself)"
+    link = f"ln -s {interpreter.executable} {interpreter.scripts}/{name}"
 
-    def wrong(found: str, repair: str = activate, expected: str = expected) -> Check:
+    def wrong(found: str, repair: str = link, expected: str = expected) -> Check:
+        hiding = hiding_file(environment.variables.get("PYTHONPATH", ""))
+        if hiding is not None:
+            found += f"; {hiding}, on PYTHONPATH, hides the module of that name"
+            repair = f"unset PYTHONPATH, or rename {hiding}"
         return Check(f"{name} of the build", "fail", expected, found, repair)
 
     path = environment.which(name)
     if path is None:
         return wrong(f"{name} is not on PATH")
-    done = environment.run(path, "-c", _PROBE_DEEP if deep else _PROBE_QUICK)
+    done = environment.run(path, "-c", _PROBE_DEEP if deep else _PROBE_QUICK, cwd=_ELSEWHERE)
     answer = _probe_answer(done)
     if answer is None:
         return wrong(f"{path}: {done.first_line or 'no answer'}")
@@ -314,7 +326,7 @@ def check_build_python(tools: Toolchain, *, deep: bool = True) -> Check:
     if tools.python is not None and not tools.python.path:
         found, right = f"[toolchain] python {tools.python.problem}", False
     elif other:
-        answer = _probe_answer(environment.run(other, "-c", _PROBE_QUICK))
+        answer = _probe_answer(environment.run(other, "-c", _PROBE_QUICK, cwd=_ELSEWHERE))
         found, right = f"PYO3_PYTHON={other}", bool(answer and answer[0] == interpreter.prefix)
     else:
         found, right = "", True
@@ -327,6 +339,57 @@ def check_build_python(tools: Toolchain, *, deep: bool = True) -> Check:
             f"PYO3_PYTHON unset, or an interpreter of {interpreter.prefix}",
         )
     return Check(f"{name} of the build", "ok", expected, f"{path}, torch {torch}")
+
+
+def check_shell(shell: Environment) -> Check:
+    """What plain `rextio build` needs and `rextio-torch build` does by itself: activation."""
+    interpreter = shell.interpreter
+    name = "python" if shell.variables.get("VIRTUAL_ENV") is not None else "python3"
+    path = shell.which(name)
+    prefix = None
+    if path is not None:
+        answer = _probe_answer(shell.run(path, "-c", _PROBE_QUICK, cwd=_ELSEWHERE))
+        prefix = None if answer is None else answer[0]
+    if interpreter.is_virtual:
+        activate = f". {interpreter.scripts}/activate"
+    else:
+        activate = f'export PATH="{interpreter.scripts}:$PATH"'
+    return _check(
+        "plain rextio build",
+        prefix == interpreter.prefix,
+        f"{name} on PATH is {interpreter.prefix}",
+        f"{path} of {prefix or 'nothing known'}" if path else f"no {name} on PATH",
+        f"{activate} (rextio-torch build does this by itself)",
+        otherwise="warn",
+    )
+
+
+def check_writable(project: Path) -> Check:
+    """Permission to write where Rextio keeps what it builds."""
+    problem = why_not_writable(project / ".rextio")
+    return _check(
+        "project folder",
+        problem is None,
+        "a folder that can be written",
+        problem or str(project),
+        f"make {project} writable, or copy it and build the copy",
+    )
+
+
+def check_settings(tools: Toolchain, settings: Path) -> Check:
+    """Whether Rextio accepts the project's settings: asked of it, with no source to analyse."""
+    if not tools.rextio.path:
+        return Check(REXTIO_FILE, "warn", "settings that Rextio accepts", "no rextio to ask")
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(settings, folder)
+        done = tools.environment.run(tools.rextio.path, "check", folder, cwd=_ELSEWHERE)
+    return _check(
+        REXTIO_FILE,
+        done.returncode == 0,
+        "settings that Rextio accepts",
+        str(settings) if done.returncode == 0 else done.first_line,
+        f"correct that in {settings} (or a REXTIO_ variable)",
+    )
 
 
 def _probe_answer(done: Completed) -> tuple[str, str | None, str | None] | None:
@@ -414,6 +477,16 @@ def check_variables(environment: Environment) -> list[Check]:
             found = f"{name}={value}: {rule.why}"
             check = Check(f"variable {name}", rule.status, f"{name} unset", found, f"unset {name}")
             wrong.append(check)
+    if environment.generated_paths:
+        found = ", ".join(environment.generated_paths)
+        check = Check(
+            "variable PYTHONPATH",
+            "warn",
+            "no folder of built modules",
+            f"{found}: hides Rextio itself; left out here and by rextio-torch build",
+            "unset PYTHONPATH, and set it only for the program that uses the build",
+        )
+        wrong.append(check)
     expected = f"{versions.BYPASS_VARIABLE} and others that divert a build are unset"
     return wrong or [Check("environment variables", "ok", expected, "none of them is set")]
 
@@ -448,8 +521,7 @@ def check_build_folder(environment: Environment, project: Path) -> Check:
             problem.found or problem.message,
             problem.repair,
         )
-    filled = folder.cargo.is_dir()
-    state = "dependencies compiled" if filled else "empty: a first build compiles the dependencies"
+    state = "dependencies compiled" if compiled(folder) else "dependencies not compiled yet"
     return Check(
         "build folder",
         "ok",
@@ -468,26 +540,22 @@ def free_space(folder: Path) -> int | None:
 
 def check_space(environment: Environment, project: Path | None = None) -> Check:
     """Room for a build folder, and permission to make one."""
-    root = cache_root(environment.variables)
+    folder = None if project is None else build_folder(project, environment)
+    root = cache_root(environment.variables) if folder is None else folder.root
     name, expected = "disk space", f"{human_size(NEEDED_SPACE)} free for build folders in {root}"
-    nearest = next((folder for folder in (root, *root.parents) if folder.exists()), root)
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        return Check(
-            name,
-            "fail",
-            expected,
-            f"{nearest} is not a folder that can be written",
-            "export REXTIO_TORCH_CACHE_DIR=<a folder of yours>",
-        )
-    free = free_space(nearest)
+    problem = why_not_writable(root)
+    if problem is not None:
+        repair = "export REXTIO_TORCH_CACHE_DIR=<a folder of yours>"
+        repair += "" if project is None else f", then rextio-torch init {project}"
+        return Check(name, "fail", expected, problem, repair)
+    free = free_space(next(place for place in (root, *root.parents) if place.exists()))
     if free is None:
         return Check(name, "warn", expected, "not known")
-    filled = project is not None and build_folder(project, environment).cargo.is_dir()
     return _check(
         name,
         free >= NEEDED_SPACE,
         expected,
         f"{human_size(free)} free",
         "rextio-torch cache clear, or export REXTIO_TORCH_CACHE_DIR=<a folder with room>",
-        otherwise="warn" if filled else "fail",
+        otherwise="warn" if folder is not None and compiled(folder) else "fail",
     )

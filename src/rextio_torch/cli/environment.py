@@ -19,6 +19,9 @@ from pathlib import Path
 
 from rextio_torch import versions
 
+#: How Python begins to print an exception that nobody caught.
+TRACEBACK = "Traceback (most recent call last):"
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -30,9 +33,10 @@ class Completed:
 
     @property
     def first_line(self) -> str:
-        """Return the first non-empty line it printed, on either stream."""
+        """Return the first non-empty line it printed, or the last one of a traceback."""
         lines = [line.strip() for line in (self.stdout + "\n" + self.stderr).splitlines()]
-        return next((line for line in lines if line), "")
+        lines = [line for line in lines if line] or [""]
+        return lines[-1] if lines[0] == TRACEBACK else lines[0]
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class Environment:
     entry_point: str | None
     system: str
     machine: str
+    #: Entries of PYTHONPATH that `variables` has no more: they would hide Rextio.
+    generated_paths: tuple[str, ...] = ()
     #: Where a program is on a PATH.
     find: Callable[[str, str | None], str | None] = lambda name, path: shutil.which(name, path=path)
     execute: Run = lambda *arguments: _run(*arguments)
@@ -103,8 +109,10 @@ class Environment:
     @classmethod
     def current(cls) -> Environment:
         """Read the environment of this process."""
+        variables = dict(os.environ)
+        generated_paths = leave_out_generated(variables)
         return cls(
-            variables=dict(os.environ),
+            variables=variables,
             interpreter=Interpreter.current(),
             torch=_installed_torch(),
             distributions={name: _version(name) for name in ("rextio", "torch", "rextio-torch")},
@@ -112,6 +120,7 @@ class Environment:
             entry_point=_entry_point(),
             system=platform.system(),
             machine=platform.machine(),
+            generated_paths=generated_paths,
         )
 
     def which(self, program: str) -> str | None:
@@ -139,6 +148,28 @@ class Environment:
         if parts[0] != scripts:
             variables["PATH"] = os.pathsep.join([scripts, *parts])
         return replace(self, variables=variables)
+
+
+def is_generated(folder: Path) -> bool:
+    """Whether a folder holds built modules: they bring a part of Rextio that hides the whole."""
+    package = folder / "rextio"
+    return any(folder.glob("_rextio_native*")) or (
+        package.is_dir() and not (package / "plugins").is_dir()
+    )
+
+
+def leave_out_generated(variables: dict[str, str]) -> tuple[str, ...]:
+    """Take folders of built modules out of PYTHONPATH and this process's path; return them."""
+    entries = variables.get("PYTHONPATH", "").split(os.pathsep)
+    found = tuple(entry for entry in entries if entry and is_generated(Path(entry)))
+    if found:
+        kept = os.pathsep.join(entry for entry in entries if entry not in found)
+        del variables["PYTHONPATH"]
+        if kept:
+            variables["PYTHONPATH"] = kept
+        gone = {os.path.realpath(entry) for entry in found}
+        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in gone]
+    return found
 
 
 def _run(

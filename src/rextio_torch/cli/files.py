@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,30 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return a TOML file's contents, empty where there is no file."""
     text = read_toml_text(path)
     return {} if text is None else tomllib.loads(text)
+
+
+def table(data: Mapping[str, Any], name: str, path: Path) -> Any:
+    """Return a table of a TOML file, empty where there is none, or refuse what is no table."""
+    value = data.get(name, {})
+    if not isinstance(value, Mapping):
+        raise CliError(
+            f"{path}: {name!r} is not a table; nothing was written",
+            expected=f"[{name}]",
+            found=f"{name} = {value!r}"[:80],
+            repair=f"make it a table, [{name}], in {path}",
+        )
+    return value
+
+
+def why_not_writable(folder: Path) -> str | None:
+    """Write where a folder is or would be made, leave nothing there, and say why that fails."""
+    nearest = folder
+    try:
+        nearest = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+        os.rmdir(tempfile.mkdtemp(prefix=f"rextio-torch{TEMPORARY_MARK}", dir=nearest))
+    except OSError as error:
+        return f"{nearest} cannot be written: {error.strerror or error}"
+    return None
 
 
 def tree_size(folder: Path) -> int:

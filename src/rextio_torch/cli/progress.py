@@ -58,13 +58,19 @@ class CargoProgress:
         return None
 
     def _finished(self, message: Mapping[str, Any]) -> str | None:
-        if message.get("reason") != "compiler-artifact":
+        reason = message.get("reason")
+        if reason not in ("compiler-artifact", "build-script-executed"):
             return None
         package = str(message.get("package_id", ""))
         name = package_name(package)
-        # A build script is a step on the way; the library is the package.
         kinds = message.get("target", {}).get("kind", [])
-        if "custom-build" in kinds or name == self.root or package in self.done:
+        if reason == "build-script-executed" or "custom-build" in kinds:
+            # A build script is a step on the way; the library is the package. It may wait long for
+            # others now, and cargo does not say when it is compiled.
+            if name not in _SLOW:
+                self.running.pop(name, None)
+            return None
+        if name == self.root or package in self.done:
             return None
         self.done.add(package)
         self.running.pop(name, None)

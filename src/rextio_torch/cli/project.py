@@ -15,7 +15,13 @@ from tomlkit.toml_document import TOMLDocument
 from rextio_torch import versions
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.files import read_toml, read_toml_text, write_atomically
+from rextio_torch.cli.files import (
+    read_toml,
+    read_toml_text,
+    table,
+    why_not_writable,
+    write_atomically,
+)
 from rextio_torch.cli.layout import CACHE_VARIABLE, BuildFolder, require_project
 
 REXTIO_FILE = "rextio.toml"
@@ -76,15 +82,23 @@ def _document(path: Path) -> tuple[TOMLDocument, bool]:
 def _table(document: TOMLDocument, name: str, path: Path) -> MutableMapping[str, Any]:
     if name not in document:
         document[name] = tomlkit.table()
-    table: Any = document[name]
-    if not isinstance(table, MutableMapping):
-        raise CliError(
-            f"{path}: {name!r} is not a table; nothing was written",
-            expected=f"[{name}]",
-            found=f"{name} = {table!r}"[:80],
-            repair=f"make it a table, [{name}]",
-        )
-    return table
+    found: MutableMapping[str, Any] = table(document, name, path)
+    return found
+
+
+def _enabled(plugins: Mapping[str, Any], path: Path) -> list[str] | None:
+    """Return the plugins that a project enables, or refuse what is no list of names."""
+    enabled = plugins.get("enabled")
+    if enabled is None or (
+        isinstance(enabled, list) and all(isinstance(name, str) for name in enabled)
+    ):
+        return enabled
+    raise CliError(
+        f"{path}: [plugins] enabled is not a list of names; nothing was written",
+        expected=f'enabled = ["{versions.PLUGIN_ID}"]',
+        found=f"enabled = {enabled!r}",
+        repair=f"make it a list of plugin names in {path}",
+    )
 
 
 def _plan_rextio(project: Path) -> Change:
@@ -110,14 +124,7 @@ def _plan_rextio(project: Path) -> Change:
         build["build_timeout_seconds"] = MINIMUM_TIMEOUT_SECONDS
 
     plugins = _table(document, "plugins", path)
-    enabled = plugins.get("enabled")
-    if enabled is not None and not isinstance(enabled, list):
-        raise CliError(
-            f"{path}: [plugins] enabled is not a list; nothing was written",
-            expected=f'enabled = ["{versions.PLUGIN_ID}"]',
-            found=f"enabled = {enabled!r}",
-            repair="make it a list of plugin names",
-        )
+    enabled = _enabled(plugins, path)
     if enabled is None or versions.PLUGIN_ID not in enabled:
         if enabled is None:
             plugins["enabled"] = [versions.PLUGIN_ID]
@@ -157,6 +164,14 @@ def _plan_cargo(project: Path, folder: BuildFolder, *, keep_root: bool, force: b
                 repair=f"rextio-torch init --force {project} (replaces it), or remove that line; "
                 "a folder that two projects or two environments share gives wrong modules",
             )
+        problem = why_not_writable(folder.root)
+        if problem is not None:
+            raise CliError(
+                "build folders cannot be kept there; nothing was written",
+                expected=f"a folder that can be written: {folder.root}",
+                found=problem,
+                repair=f"export {CACHE_VARIABLE}=<a folder of yours>",
+            )
         build["build-dir"] = wanted
         before = "" if present is None else f" (was {present})"
         reasons.append(f"[build] build-dir = {wanted}{before}")
@@ -183,21 +198,22 @@ def _env_value(entry: Any) -> str | None:
 def check_initialised(project: Path, environment: Environment) -> CliError | None:
     """Return what is wrong with a project's configuration for a build here, or None."""
     repair = f"rextio-torch init {project}"
+    settings, configuration = project / REXTIO_FILE, project / CARGO_FILE
     try:
-        settings = read_toml(project / REXTIO_FILE)
-        cargo = read_toml(project / CARGO_FILE)
+        enabled = _enabled(table(read_toml(settings), "plugins", settings), settings) or []
+        cargo = read_toml(configuration)
+        present = table(cargo, "build", configuration).get("build-dir")
+        link = table(cargo, "env", configuration).get(LINK_VARIABLE)
     except CliError as error:
         return error
-    enabled = settings.get("plugins", {}).get("enabled", ())
     if versions.PLUGIN_ID not in enabled:
         return CliError(
             f"{project} does not enable this plugin",
             expected=f'"{versions.PLUGIN_ID}" in [plugins] enabled of {REXTIO_FILE}',
-            found=f"no {REXTIO_FILE}" if not settings else f"enabled = {list(enabled)}",
+            found=f"enabled = {enabled}" if settings.is_file() else f"no {REXTIO_FILE}",
             repair=repair,
         )
     folder = BuildFolder.of(project, environment)
-    present = cargo.get("build", {}).get("build-dir")
     ours = BuildFolder.parse(present)
     if ours is None or ours.name != folder.name:
         return CliError(
@@ -210,7 +226,7 @@ def check_initialised(project: Path, environment: Environment) -> CliError | Non
             else f'build-dir = "{present}", which belongs to another project, interpreter or torch',
             repair=repair,
         )
-    if _env_value(cargo.get("env", {}).get(LINK_VARIABLE)) != "1":
+    if _env_value(link) != "1":
         return CliError(
             f"{project} does not tell cargo to link the installed torch",
             expected=f'{LINK_VARIABLE} = "1" in [env] of {CARGO_FILE}',
@@ -227,10 +243,10 @@ def build_folder(project: Path, environment: Environment) -> BuildFolder:
     """
     folder = BuildFolder.of(project, environment)
     try:
-        settings = read_toml(project / CARGO_FILE)
+        settings = table(read_toml(project / CARGO_FILE), "build", project / CARGO_FILE)
     except CliError:
         return folder
-    ours = BuildFolder.parse(settings.get("build", {}).get("build-dir"))
+    ours = BuildFolder.parse(settings.get("build-dir"))
     return folder if ours is None or ours.name != folder.name else ours
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rextio_torch import versions
 from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.tensors import tensor_functions
 
 NO_DIAGNOSTIC = "kept on Python by Rextio without a diagnostic"
+#: Added where no tensor function of a file is native and Rextio says nothing.
+WHOLE_FILE = (
+    ", like every function with tensors in this file: besides a form in each of them, one thing at "
+    'module level can do that: an `if __name__ == "__main__":`, a call (of an assignment or a '
+    "default value too), a decorator, a class with a base class, `import *`, or an optional tensor "
+    "(`X | None`) in a signature"
+)
 SHIM = "RXT080: Python run by a shim, not native code"
 
 
@@ -24,6 +32,8 @@ class Function:
     route: str
     reason: str | None
     suggestion: str | None = None
+    #: Whether its signature names one of this plugin's tensor types.
+    has_tensors: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the function as JSON-ready data."""
@@ -59,9 +69,41 @@ def functions(check: Mapping[str, Any]) -> list[Function]:
     """Return every function of a check report, in source order."""
     result = []
     for module in check.get("modules", ()):
-        for function in module.get("functions", ()):
-            result.append(_function(function))
+        name = f"{module.get('module_name')}."
+        tensors = [name + found for found in tensor_functions(Path(module.get("file_path", "")))]
+        listed = [_function(function) for function in module.get("functions", ())]
+        seen = {function.qualname for function in listed}
+        listed += [
+            Function(missing, False, "fallback-python", NO_DIAGNOSTIC)
+            for missing in tensors
+            if missing not in seen
+        ]
+        listed = [replace(f, has_tensors=f.qualname in tensors) for f in listed]
+        if all(f.reason == NO_DIAGNOSTIC for f in listed if f.has_tensors):
+            listed = [
+                replace(f, reason=NO_DIAGNOSTIC + WHOLE_FILE) if f.has_tensors else f
+                for f in listed
+            ]
+        result += listed
     return result
+
+
+@dataclass(frozen=True)
+class ParseError:
+    """A file that Rextio could not parse."""
+
+    file: str
+    line: int
+    message: str
+
+
+def parse_errors(check: Mapping[str, Any]) -> list[ParseError]:
+    """Return the errors that keep Rextio from analysing a project."""
+    return [
+        ParseError(str(found["file_path"]), found["line"], str(found["message"]))
+        for found in check.get("diagnostics", ())
+        if found.get("code") == "RXT000"
+    ]
 
 
 def _function(data: Mapping[str, Any]) -> Function:

@@ -1,0 +1,73 @@
+"""Rextio's own command: run as a step of a build, its failures made readable."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from rextio_torch.cli.environment import TRACEBACK
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.files import write_atomically
+from rextio_torch.cli.progress import Display
+from rextio_torch.cli.report import error_tail, failure_text, parse_errors, read_report
+from rextio_torch.cli.toolchain import Toolchain
+
+
+def run_rextio(
+    command: str,
+    project: Path,
+    tools: Toolchain,
+    display: Display,
+    lock: int,
+    variables: Mapping[str, str],
+) -> None:
+    """Run `rextio build` or `rextio generate`, or raise `CliError` with what went wrong.
+
+    Rextio keeps the lock even if this process is killed: it is what copies the module.
+    """
+    for name in ("build.json", "generate.json", "check.json"):
+        # What is read afterwards is of this run.
+        (project / ".rextio" / "reports" / name).unlink(missing_ok=True)
+    status, output = display.run(
+        "building the project" if command == "build" else "translating the project",
+        [tools.rextio.path, command, str(project), "--fallback=cpython"],
+        variables={**tools.variables, **variables},
+        cwd=project,
+        keep=(lock,),
+    )
+    if status != 0:
+        raise _failure(command, project, status, output)
+
+
+def _failure(command: str, project: Path, status: int, output: str) -> CliError:
+    with contextlib.suppress(CliError):
+        errors = parse_errors(read_report(project, "check.json"))
+        if errors:
+            files = sorted({os.path.relpath(error.file, project) for error in errors})
+            return CliError(
+                f"{project} has files that are not Python: {', '.join(files)}",
+                expected="files that parse",
+                detail="\n".join(f"{e.file}:{e.line}: {e.message}" for e in errors),
+                repair=f"correct line {errors[0].line} of {errors[0].file}, or name the file in "
+                ".rextioignore",
+            )
+    detail = None
+    repair = f"rextio check {project}"
+    if command == "build":
+        repair = f"rextio-torch doctor {project}; all of it is in .rextio/reports/build.json there"
+        with contextlib.suppress(CliError):
+            detail = failure_text(read_report(project, "build.json"))
+    if detail is None:
+        detail = error_tail(output)
+        before, traceback, _ = output.partition(TRACEBACK)
+        if traceback:
+            whole = project / ".rextio" / "reports" / f"{command}.txt"
+            with contextlib.suppress(OSError):
+                write_atomically(whole, output + "\n")
+                repair = f"rextio-torch doctor {project}; all of it is in {whole}"
+            detail = before + output.rstrip().splitlines()[-1]
+    return CliError(
+        f"rextio {command} failed with exit status {status}", detail=detail, repair=repair
+    )
