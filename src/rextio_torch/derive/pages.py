@@ -55,7 +55,18 @@ def operators_page() -> str:
         lines += ["", f"NaN: {numerics.nan}. Zeros: {numerics.signed_zero}."]
         if numerics.ties is not None:
             lines[-1] += f" Ties: {numerics.ties}."
+        lines += ["", f"Fused engine: {_bound(operator)}."]
     return "\n".join(lines) + "\n"
+
+
+def _bound(operator: Operator) -> str:
+    """Say how near the fused engine's result is to the exact one."""
+    numerics = operator.numerics
+    if numerics.ulp == 0:
+        return "bit-equal to eager"
+    unit = "ULP of the sum of the terms' magnitudes" if numerics.of_terms else "ULP"
+    beyond = ", beyond twice eager's own error" if numerics.sums_up else ""
+    return f"within {numerics.ulp:g} {unit} of the exact result{beyond}"
 
 
 def diagnostics_page() -> str:

@@ -170,12 +170,21 @@ class Sample:
 
 @dataclass(frozen=True)
 class Numerics:
-    """What happens to special values, as eager PyTorch does it."""
+    """What happens to special values, as eager PyTorch does it, and how exact results are.
+
+    The libtorch engine is bit-equal to eager. The fused engine stays within `ulp` units in the
+    last place of the exact result; 0 means bit-equal to eager. With `of_terms` the unit is that of
+    the sum of the magnitudes of what is added up, which is what any order of summation can promise.
+    With `sums_up` a result depends on many elements; twice eager's own error is allowed besides.
+    """
 
     nan: str
     signed_zero: str
     #: Of operators that choose among equal values.
     ties: str | None = None
+    ulp: float = 0.0
+    of_terms: bool = False
+    sums_up: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def _pointwise(
     schema_options: str = "",
     nan: str = "NaN stays NaN",
     signed_zero: str,
+    ulp: float = 0.0,
     example: str | None = None,
     instead: str | None = None,
 ) -> Operator:
@@ -52,7 +53,7 @@ def _pointwise(
         parameters=(tensor("input"), *options),
         signatures=_SIGNATURES,
         shape_rule=shapes.same,
-        numerics=Numerics(nan=nan, signed_zero=signed_zero),
+        numerics=Numerics(nan=nan, signed_zero=signed_zero, ulp=ulp),
         samples=_samples,
         error_samples=(),
         diagnostic=Diagnostic(
@@ -87,6 +88,7 @@ SIGMOID = _pointwise(
     function("torch.sigmoid"),
     method("sigmoid"),
     signed_zero="both zeros give 0.5",
+    ulp=2.0,
 )
 TANH = _pointwise(
     "tanh",
@@ -94,6 +96,7 @@ TANH = _pointwise(
     function("torch.tanh"),
     method("tanh"),
     signed_zero="the sign of zero is kept",
+    ulp=2.0,
 )
 ABS = _pointwise(
     "abs",
@@ -124,6 +127,7 @@ EXP = _pointwise(
     function("torch.exp"),
     method("exp"),
     signed_zero="both zeros give 1.0",
+    ulp=1.5,
 )
 LOG = _pointwise(
     "log",
@@ -132,6 +136,7 @@ LOG = _pointwise(
     method("log"),
     nan="NaN stays NaN; a negative value gives NaN",
     signed_zero="both zeros give -inf",
+    ulp=1.5,
 )
 SQRT = _pointwise(
     "sqrt",
@@ -140,6 +145,7 @@ SQRT = _pointwise(
     method("sqrt"),
     nan="NaN stays NaN; a negative value gives NaN",
     signed_zero="-0.0 stays -0.0",
+    ulp=0.5,
 )
 GELU = _pointwise(
     "gelu",
@@ -148,6 +154,7 @@ GELU = _pointwise(
     options=(option("approximate", "none", positional=False),),
     schema_options=", *, str approximate='none'",
     signed_zero="the sign of zero is kept",
+    ulp=8.0,
     example='F.gelu(x, approximate="tanh")',
     instead="F.gelu(x)",
 )

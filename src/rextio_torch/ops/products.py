@@ -20,6 +20,9 @@ from rextio_torch.ops.model import (
 _NUMERICS = Numerics(
     nan="a NaN operand gives NaN wherever it takes part, also times zero",
     signed_zero="as IEEE 754 arithmetic",
+    ulp=8.0,
+    of_terms=True,
+    sums_up=True,
 )
 
 

@@ -64,6 +64,9 @@ def _reduction(name: str, code: str, empty: str) -> Operator:
         numerics=Numerics(
             nan=f"a NaN gives NaN; an empty dimension gives {empty}",
             signed_zero="as IEEE 754 addition",
+            ulp=2.0,
+            of_terms=True,
+            sums_up=True,
         ),
         samples=_samples,
         error_samples=(),
@@ -100,6 +103,8 @@ SOFTMAX = Operator(
     numerics=Numerics(
         nan="a NaN, a +inf, or only -inf along the dimension gives NaN along all of it",
         signed_zero="does not matter",
+        ulp=8.0,
+        sums_up=True,
     ),
     samples=_samples,
     error_samples=(),

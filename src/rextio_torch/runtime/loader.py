@@ -16,7 +16,7 @@ from pathlib import Path
 
 RUST_SOURCE = Path(__file__).parent / "rust" / "src"
 #: Top-level modules that generated code needs, in the order of their dependencies.
-GROUPS = ("rxt_core", "rxt_torch")
+GROUPS = ("rxt_core", "rxt_kernels", "rxt_engine", "rxt_torch")
 
 _MODULE_DECLARATION = re.compile(r"^(?P<visibility>pub(?:\([a-z]+\))? )?mod (?P<name>\w+);$", re.M)
 

@@ -1,12 +1,23 @@
 //! The boundary to Python: which objects come in, how results go out, how errors are raised.
 
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use super::super::rxt_core::error::{Class, Error};
-use super::tensor::Tensor;
+use super::super::rxt_core::shape::Shape;
+use super::super::rxt_engine::buffer::Buffer;
+use super::super::rxt_engine::node::{Node, NodeData, View};
+use super::dispatch_keys::{self, DispatchKeys, NEGATIVE, ZERO_TENSOR};
+use super::dlpack::{ExchangeApi, FLOAT32, INT64};
+use super::scope::FunctionScope;
+use super::settings::{self, Engine};
+use super::tensor::{compute, Tensor};
 
 /// What an annotation promises: dtype and rank of a strided CPU tensor.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +52,13 @@ fn dtype_name(kind: tch::Kind) -> &'static str {
 struct Torch {
     tensor: Py<PyType>,
     parameter: Py<PyType>,
-    dispatch_keys: Py<PyAny>,
     /// Globals of `torch.autograd.forward_ad`, where the current level of forward AD stands.
     forward_ad: Py<PyDict>,
+    /// The version of those globals at which there was no level.
+    inactive_version: AtomicU64,
+    keys: DispatchKeys,
+    /// Where the installed torch has it; without it every input takes the way through libtorch.
+    exchange: Option<&'static ExchangeApi>,
 }
 
 impl Torch {
@@ -51,66 +66,132 @@ impl Torch {
         static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
         TORCH.get_or_try_init(py, || {
             let torch = py.import("torch")?;
+            let tensor = torch.getattr("Tensor")?;
             Ok(Self {
-                tensor: torch.getattr("Tensor")?.cast_into::<PyType>()?.unbind(),
+                exchange: ExchangeApi::of(&tensor),
+                tensor: tensor.cast_into::<PyType>()?.unbind(),
                 parameter: torch.getattr("nn")?.getattr("Parameter")?.cast_into()?.unbind(),
-                dispatch_keys: torch.getattr("_C")?.getattr("_dispatch_keys")?.unbind(),
                 forward_ad: py.import("torch.autograd.forward_ad")?.dict().unbind(),
+                inactive_version: AtomicU64::new(0),
+                keys: DispatchKeys::new(&torch)?,
             })
         })
     }
-}
 
-impl Torch {
     /// Whether any tensor can be dual: outside a level of forward AD none carries a tangent.
     fn forward_ad_is_active(&self, py: Python<'_>) -> PyResult<bool> {
+        // The module's globals change with the level only; CPython numbers each change.
+        // SAFETY: `forward_ad` is a dict, whose version field every CPython 3.11 has.
+        let version =
+            unsafe { (*self.forward_ad.as_ptr().cast::<ffi::PyDictObject>()).ma_version_tag };
+        if version == self.inactive_version.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         let level = self.forward_ad.bind(py).get_item(pyo3::intern!(py, "_current_level"))?;
-        level.map_or(Ok(true), |level| Ok(level.extract::<i64>()? >= 0))
+        let active = level.map_or(Ok(true), |level| level.extract::<i64>().map(|it| it >= 0))?;
+        if !active {
+            self.inactive_version.store(version, Ordering::Relaxed);
+        }
+        Ok(active)
     }
 }
 
-/// Dispatch keys of an ordinary strided CPU tensor: the backend CPU and the functionality Dense.
-const DENSE_CPU: u64 = 0x1_0001;
-/// Keys that an accepted tensor may have besides: Negative, ZeroTensor, ADInplaceOrView, the CPU's
-/// autograd and autocast. What is not listed is refused: sparse, mkldnn, meta, quantised, nested
-/// and named tensors, other devices, functorch wrappers, functionalised tensors, tensors that
-/// dispatch to Python.
-const ACCEPTED: u64 = DENSE_CPU | 0x012e_0000_0000;
-
 /// Borrow a Python argument as a tensor of the annotated type, without copying its storage.
 ///
-/// Errors: `TypeError` for anything but a `torch.Tensor` or `torch.nn.Parameter` (subclasses
-/// change what operations mean), `ValueError` for another device, dtype, rank or layout and for
-/// tensors that stand for a computation in progress (fake, functorch, forward AD).
+/// Errors: `TypeError` for anything but a `torch.Tensor` or `torch.nn.Parameter` (subclasses,
+/// fake tensors among them, change what operations mean), `ValueError` for another device, dtype,
+/// rank or layout and for tensors that stand for a computation in progress (functorch wrappers,
+/// functionalised tensors, dual tensors), and for a setting that names no engine.
 pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyResult<Tensor> {
     // A parameter named like a Rust keyword arrives as a raw identifier.
     let name = name.strip_prefix("r#").unwrap_or(name);
     let py = value.py();
     let torch = Torch::get(py)?;
-    let class = value.get_type();
-    if !class.is(&torch.tensor) && !class.is(&torch.parameter) {
+    // SAFETY: every Python object has a type.
+    let class = unsafe { ffi::Py_TYPE(value.as_ptr()) };
+    if class.cast() != torch.tensor.as_ptr() && class.cast() != torch.parameter.as_ptr() {
         return Err(wrong_class(value, &torch.tensor, name, expected));
     }
-    let keys = torch
-        .dispatch_keys
-        .bind(py)
-        .call1((value,))?
-        .call_method0(pyo3::intern!(py, "raw_repr"))?
-        .extract::<u64>()?;
-    if keys & DENSE_CPU != DENSE_CPU || keys & !ACCEPTED != 0 {
-        return Err(wrong_tensor(value, name, expected));
-    }
-    // SAFETY: `value` is a live Python object for the whole call.
-    let tensor = unsafe { tch::Tensor::pyobject_unpack(value.as_ptr().cast()) }
-        .map_err(|error| unreadable(name, &error))?
-        .ok_or_else(|| wrong_tensor(value, name, expected))?;
-    if tensor.f_kind().ok() != Some(expected.kind) || tensor.dim() != expected.rank {
+    let keys = torch.keys.of(value)?;
+    if !dispatch_keys::accepted(keys) {
         return Err(wrong_tensor(value, name, expected));
     }
     if torch.forward_ad_is_active(py)? {
-        refuse_tangent(&tensor, name)?;
+        refuse_tangent(&unpack(value, name)?, name)?;
     }
-    Ok(Tensor::from_libtorch(tensor))
+    let engine = settings::engine().map_err(PyValueError::new_err)?;
+    if engine == Engine::Fused && expected.kind == tch::Kind::Float {
+        let plain = keys & (NEGATIVE | ZERO_TENSOR) == 0;
+        if let (true, Some(exchange)) = (plain, torch.exchange) {
+            return borrow(exchange, value, name, expected);
+        }
+        let tensor = check(unpack(value, name)?, value, name, expected)?;
+        return materialise(tensor).map_err(|error| unreadable(name, &error));
+    }
+    let tensor = check(unpack(value, name)?, value, name, expected)?;
+    Ok(Tensor::Libtorch(Rc::new(tensor)))
+}
+
+/// The memory of an ordinary tensor, in place.
+fn borrow(
+    exchange: &ExchangeApi,
+    value: &Bound<'_, PyAny>,
+    name: &str,
+    expected: TensorType,
+) -> PyResult<Tensor> {
+    let view = exchange
+        .borrow(value)
+        .filter(|borrowed| {
+            borrowed.is_cpu() && borrowed.dtype() == FLOAT32 && borrowed.rank() == expected.rank
+        })
+        .and_then(|borrowed| borrowed.view())
+        .ok_or_else(|| wrong_tensor(value, name, expected))?;
+    if view.data.is_null() && view.rows * view.columns > 0 {
+        return Err(PyValueError::new_err(format!(
+            "parameter '{name}' has elements but no storage (it was freed or never allocated); \
+             expected {expected}"
+        )));
+    }
+    // SAFETY: Python holds the argument for the whole call, and with it the memory of the view.
+    // Another thread that writes to it meanwhile races with eager PyTorch just as well.
+    Ok(Tensor::Lazy(unsafe { NodeData::borrowed(matrix_shape(&view, expected.rank), view, None) }))
+}
+
+fn matrix_shape(view: &View, rank: usize) -> Shape {
+    Shape::new(&[view.rows, view.columns][2 - rank..])
+}
+
+fn unpack(value: &Bound<'_, PyAny>, name: &str) -> PyResult<tch::Tensor> {
+    // SAFETY: `value` is a live torch.Tensor for the whole call.
+    unsafe { tch::Tensor::pyobject_unpack(value.as_ptr().cast()) }
+        .map_err(|error| unreadable(name, &error))?
+        .ok_or_else(|| PyValueError::new_err(format!("parameter '{name}' is not a tensor")))
+}
+
+fn check(
+    tensor: tch::Tensor,
+    value: &Bound<'_, PyAny>,
+    name: &str,
+    expected: TensorType,
+) -> PyResult<tch::Tensor> {
+    if tensor.f_kind().ok() != Some(expected.kind) || tensor.dim() != expected.rank {
+        return Err(wrong_tensor(value, name, expected));
+    }
+    Ok(tensor)
+}
+
+/// The values of a lazy tensor (a negative view, zeros without storage) in memory.
+fn materialise(tensor: tch::Tensor) -> Result<Tensor, tch::TchError> {
+    let _scope = FunctionScope::enter();
+    let sizes = tensor.size();
+    let mut plain = tch::Tensor::f_empty(&sizes, (tch::Kind::Float, tch::Device::Cpu))?;
+    // Copying reads values, whatever is stored.
+    plain.f_copy_(&tensor)?;
+    let shape = Shape::new(&sizes.iter().map(|&size| size as usize).collect::<Vec<_>>());
+    let (rows, columns) = shape.as_matrix();
+    let view = View::contiguous(plain.data_ptr().cast(), rows, columns);
+    // SAFETY: the node owns the tensor whose memory the view is.
+    Ok(Tensor::Lazy(unsafe { NodeData::borrowed(shape, view, Some(Box::new(plain))) }))
 }
 
 /// Refuse a dual tensor: its tangent would be lost.
@@ -197,15 +278,50 @@ impl<'py> IntoPyObject<'py> for Output<'py> {
     }
 }
 
-/// Hand a result to Python as a `torch.Tensor`.
+/// Hand a result to Python as a `torch.Tensor`: here a deferred result is computed.
 pub fn output(py: Python<'_>, tensor: Tensor) -> PyResult<Output<'_>> {
+    let object = match tensor {
+        Tensor::Lazy(node) => hand_over(py, &node)?,
+        Tensor::Libtorch(tensor) => wrap(py, &tensor)?,
+    };
+    Ok(Output(Some(object)))
+}
+
+fn wrap<'py>(py: Python<'py>, tensor: &tch::Tensor) -> PyResult<Bound<'py, PyAny>> {
     let object = tensor
-        .libtorch()
         .pyobject_wrap()
         .map_err(|error| PyErr::from(Error::libtorch("result", &error.to_string())))?;
     // SAFETY: `pyobject_wrap` returns a new reference to a live tensor object.
-    let object = unsafe { Bound::from_owned_ptr(py, object.cast()) };
-    Ok(Output(Some(object)))
+    Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
+}
+
+/// Give the memory of a computed node to a Python tensor.
+fn hand_over<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyAny>> {
+    compute(node)?;
+    let dtype = if node.is_index() { INT64 } else { FLOAT32 };
+    let (buffer, view) = match node.take_buffer() {
+        Some(owned) => owned,
+        None => copy(node)?,
+    };
+    let exchange = Torch::get(py)?.exchange.ok_or_else(|| {
+        PyRuntimeError::new_err(
+            "torch.Tensor has no DLPack exchange API; is torch 2.11.0 installed?",
+        )
+    })?;
+    exchange.wrap(py, buffer, view, node.shape().len(), dtype)
+}
+
+/// A result that is one of the arguments is a new tensor all the same.
+fn copy(node: &Node) -> PyResult<(Buffer, View)> {
+    let view = compute(node)?;
+    let buffer = Buffer::new(view.rows * view.columns, size_of::<f32>());
+    let data = buffer.data().cast::<f32>();
+    // SAFETY: the buffer is new and has as many elements; the view is valid while the node lives.
+    unsafe {
+        let out = std::slice::from_raw_parts_mut(data, view.rows * view.columns);
+        view.copy_to(out);
+    }
+    Ok((buffer, View::contiguous(data, view.rows, view.columns)))
 }
 
 impl From<Error> for PyErr {

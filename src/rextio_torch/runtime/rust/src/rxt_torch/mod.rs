@@ -1,9 +1,13 @@
 //! Tensors of generated code: the boundary to Python, the operations and the function scope.
 
 pub mod boundary;
+mod dispatch_keys;
+mod dlpack;
 mod identity;
+mod libtorch;
 pub mod ops;
 mod scope;
+mod settings;
 mod tensor;
 
 pub use boundary::{Output, TensorType};

@@ -1,67 +1,104 @@
-//! The operations that generated code calls, one function for each kernel of the operator table.
+//! The operations that generated code calls, one function for each row of the operator table.
 //!
 //! Each checks shapes first, so that an error comes from the operation that causes it and with
-//! eager's exception class, and then runs in libtorch.
+//! eager's exception class.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::rc::Rc;
 
 use super::super::rxt_core::error::{Error, Result};
-use super::super::rxt_core::shape;
+use super::super::rxt_core::shape::{self, Shape};
+use super::super::rxt_engine::node::{Node, Operation, Product};
+use super::super::rxt_kernels::elementwise::{Binary, Unary};
+use super::super::rxt_kernels::reduce::Reduce;
+use super::libtorch::run;
 use super::scope::Scope;
 use super::tensor::Tensor;
 
-/// Run one libtorch call in its scope; whatever goes wrong inside becomes an error.
-fn run(
+type Called = std::result::Result<tch::Tensor, tch::TchError>;
+
+fn eager(scope: Scope, op: &str, call: impl FnOnce() -> Called) -> Result<Tensor> {
+    run(scope, op, call).map(|tensor| Tensor::Libtorch(Rc::new(tensor)))
+}
+
+/// Two operands of one engine: a function's arguments all come in for the same one.
+enum Pair<'a> {
+    Lazy(&'a Node, &'a Node),
+    Libtorch(&'a tch::Tensor, &'a tch::Tensor),
+}
+
+fn pair<'a>(op: &str, left: &'a Tensor, right: &'a Tensor) -> Result<Pair<'a>> {
+    match (left, right) {
+        (Tensor::Lazy(left), Tensor::Lazy(right)) => Ok(Pair::Lazy(left, right)),
+        (Tensor::Libtorch(left), Tensor::Libtorch(right)) => Ok(Pair::Libtorch(left, right)),
+        _ => Err(Error::runtime(format!("{op}: the engine was switched during the call"))),
+    }
+}
+
+fn unary(
     scope: Scope,
     op: &str,
-    call: impl FnOnce() -> std::result::Result<tch::Tensor, tch::TchError>,
+    fused: Unary,
+    input: &Tensor,
+    libtorch: impl FnOnce(&tch::Tensor) -> Called,
 ) -> Result<Tensor> {
-    let _scope = scope.enter();
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(tensor)) => Ok(Tensor::from_libtorch(tensor)),
-        Ok(Err(error)) => Err(Error::libtorch(op, &error.to_string())),
-        Err(_) => Err(Error::runtime(format!(
-            "{op}: the native operation panicked; please report this as a bug of rextio-torch"
-        ))),
+    match input {
+        Tensor::Lazy(node) => {
+            Tensor::lazy(scope, *node.shape(), Operation::Unary(fused, node.clone()))
+        }
+        Tensor::Libtorch(tensor) => eager(scope, op, || libtorch(tensor)),
     }
 }
 
 macro_rules! unary {
-    ($($name:ident => $call:ident($($argument:expr),*);)*) => {$(
+    ($($name:ident => $fused:ident, $call:ident($($argument:expr),*);)*) => {$(
         pub fn $name(scope: Scope, input: &Tensor) -> Result<Tensor> {
-            run(scope, stringify!($name), || input.libtorch().$call($($argument),*))
+            unary(scope, stringify!($name), Unary::$fused, input, |x| x.$call($($argument),*))
         }
     )*};
 }
 
 unary! {
-    relu => f_relu();
-    sigmoid => f_sigmoid();
-    tanh => f_tanh();
-    abs => f_abs();
-    neg => f_neg();
-    square => f_square();
-    exp => f_exp();
-    log => f_log();
-    sqrt => f_sqrt();
-    gelu => f_gelu("none");
+    relu => Relu, f_relu();
+    sigmoid => Sigmoid, f_sigmoid();
+    tanh => Tanh, f_tanh();
+    abs => Abs, f_abs();
+    neg => Neg, f_neg();
+    square => Square, f_square();
+    exp => Exp, f_exp();
+    log => Log, f_log();
+    sqrt => Sqrt, f_sqrt();
+    gelu => Gelu, f_gelu("none");
+}
+
+fn binary(
+    scope: Scope,
+    op: &str,
+    fused: Binary,
+    (input, other): (&Tensor, &Tensor),
+    libtorch: impl FnOnce(&tch::Tensor, &tch::Tensor) -> Called,
+) -> Result<Tensor> {
+    let shape = shape::broadcast(op, &input.shape(), &other.shape())?;
+    match pair(op, input, other)? {
+        Pair::Lazy(left, right) => {
+            Tensor::lazy(scope, shape, Operation::Binary(fused, left.clone(), right.clone()))
+        }
+        Pair::Libtorch(left, right) => eager(scope, op, || libtorch(left, right)),
+    }
 }
 
 macro_rules! arithmetic {
-    ($($name:ident => $call:ident;)*) => {$(
+    ($($name:ident => $fused:ident, $call:ident;)*) => {$(
         pub fn $name(scope: Scope, input: &Tensor, other: &Tensor) -> Result<Tensor> {
-            let op = stringify!($name);
-            shape::broadcast(op, &input.sizes(), &other.sizes())?;
-            run(scope, op, || input.libtorch().$call(other.libtorch()))
+            binary(scope, stringify!($name), Binary::$fused, (input, other), |a, b| a.$call(b))
         }
     )*};
 }
 
 arithmetic! {
-    add => f_add;
-    sub => f_sub;
-    mul => f_mul;
-    div => f_div;
+    add => Add, f_add;
+    sub => Sub, f_sub;
+    mul => Mul, f_mul;
+    div => Div, f_div;
 }
 
 pub fn linear(
@@ -71,31 +108,81 @@ pub fn linear(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     let op = "linear";
-    let bias_sizes = bias.map(Tensor::sizes);
-    shape::linear(op, &input.sizes(), &weight.sizes(), bias_sizes.as_deref())?;
-    run(scope, op, || input.libtorch().f_linear(weight.libtorch(), bias.map(Tensor::libtorch)))
+    let bias_shape = bias.map(Tensor::shape);
+    let shape = shape::linear(op, &input.shape(), &weight.shape(), bias_shape.as_ref())?;
+    // Without a bias the weight stands in for it, so that both cases read the same.
+    match (pair(op, input, weight)?, pair(op, input, bias.unwrap_or(weight))?) {
+        (Pair::Lazy(left, right), Pair::Lazy(_, bias_node)) => {
+            let product = Product {
+                left: left.clone(),
+                right: right.clone(),
+                right_transposed: true,
+                right_is_column: false,
+                bias: bias.is_some().then(|| bias_node.clone()),
+            };
+            Tensor::lazy(scope, shape, Operation::Product(product))
+        }
+        (Pair::Libtorch(input, weight), Pair::Libtorch(_, bias_tensor)) => {
+            eager(scope, op, || input.f_linear(weight, bias.map(|_| bias_tensor)))
+        }
+        _ => Err(Error::runtime(format!("{op}: the engine was switched during the call"))),
+    }
 }
 
 pub fn matmul(scope: Scope, input: &Tensor, other: &Tensor) -> Result<Tensor> {
     let op = "matmul";
-    shape::matmul(op, &input.sizes(), &other.sizes())?;
-    run(scope, op, || input.libtorch().f_matmul(other.libtorch()))
+    let shape = shape::matmul(op, &input.shape(), &other.shape())?;
+    match pair(op, input, other)? {
+        Pair::Lazy(left, right) => {
+            let product = Product {
+                left: left.clone(),
+                right: right.clone(),
+                right_transposed: false,
+                right_is_column: right.shape().len() == 1,
+                bias: None,
+            };
+            Tensor::lazy(scope, shape, Operation::Product(product))
+        }
+        Pair::Libtorch(left, right) => eager(scope, op, || left.f_matmul(right)),
+    }
+}
+
+fn along(
+    scope: Scope,
+    op: &str,
+    input: &Tensor,
+    shape: Shape,
+    fused: impl FnOnce(Node) -> Operation,
+    libtorch: impl FnOnce(&tch::Tensor) -> Called,
+) -> Result<Tensor> {
+    match input {
+        Tensor::Lazy(node) => Tensor::lazy(scope, shape, fused(node.clone())),
+        Tensor::Libtorch(tensor) => eager(scope, op, || libtorch(tensor)),
+    }
 }
 
 pub fn mean(scope: Scope, input: &Tensor, dim: usize, keepdim: bool) -> Result<Tensor> {
-    run(scope, "mean", || input.libtorch().f_mean_dim(&[dim as i64][..], keepdim, None))
+    let shape = shape::reduce(&input.shape(), dim, keepdim);
+    let fused = |input| Operation::Reduce { op: Reduce::Mean, dim, input };
+    let dims = [dim as i64];
+    along(scope, "mean", input, shape, fused, |x| x.f_mean_dim(&dims[..], keepdim, None))
 }
 
 pub fn sum(scope: Scope, input: &Tensor, dim: usize, keepdim: bool) -> Result<Tensor> {
-    run(scope, "sum", || input.libtorch().f_sum_dim_intlist(&[dim as i64][..], keepdim, None))
+    let shape = shape::reduce(&input.shape(), dim, keepdim);
+    let fused = |input| Operation::Reduce { op: Reduce::Sum, dim, input };
+    let dims = [dim as i64];
+    along(scope, "sum", input, shape, fused, |x| x.f_sum_dim_intlist(&dims[..], keepdim, None))
 }
 
 pub fn softmax(scope: Scope, input: &Tensor, dim: usize) -> Result<Tensor> {
-    run(scope, "softmax", || input.libtorch().f_softmax(dim as i64, None))
+    let fused = |input| Operation::Softmax { dim, input };
+    along(scope, "softmax", input, input.shape(), fused, |x| x.f_softmax(dim as i64, None))
 }
 
 pub fn argmax(scope: Scope, input: &Tensor, dim: usize, keepdim: bool) -> Result<Tensor> {
     let op = "argmax";
-    shape::reduce_nonempty(op, &input.sizes(), dim, keepdim)?;
-    run(scope, op, || input.libtorch().f_argmax(dim as i64, keepdim))
+    let shape = shape::reduce_nonempty(op, &input.shape(), dim, keepdim)?;
+    let fused = |input| Operation::Argmax { dim, input };
+    along(scope, op, input, shape, fused, |x| x.f_argmax(dim as i64, keepdim))
 }

@@ -1,23 +1,78 @@
-//! The tensor of generated code.
+//! The tensor of generated code, on either engine.
 
 use std::rc::Rc;
+
+use super::super::rxt_core::error::Result;
+use super::super::rxt_core::shape::Shape;
+use super::super::rxt_engine::evaluate::Engine;
+use super::super::rxt_engine::node::{Node, NodeData, Operation, View, MAX_PENDING};
+use super::super::rxt_kernels::simd::Isa;
+use super::libtorch::LargeProducts;
+use super::scope::Scope;
 
 /// A tensor in a native function: a borrowed input or the result of an operation.
 ///
 /// Cloning shares the tensor, as a second Python name for it does.
-#[derive(Clone, Debug)]
-pub struct Tensor(Rc<tch::Tensor>);
+#[derive(Clone)]
+pub enum Tensor {
+    /// Of the fused engine: computed when its value must exist.
+    Lazy(Node),
+    /// Of the libtorch engine.
+    Libtorch(Rc<tch::Tensor>),
+}
 
 impl Tensor {
-    pub fn from_libtorch(tensor: tch::Tensor) -> Self {
-        Self(Rc::new(tensor))
+    /// An operation of the fused engine. Without a function scope nothing is deferred, since
+    /// Python code may run between two operations; and a long loop is computed as it goes.
+    pub fn lazy(scope: Scope, shape: Shape, operation: Operation) -> Result<Self> {
+        let node = NodeData::pending(shape, operation);
+        if scope == Scope::Operation || node.pending_count() > MAX_PENDING {
+            compute(&node)?;
+        }
+        Ok(Self::Lazy(node))
     }
 
-    pub fn libtorch(&self) -> &tch::Tensor {
-        &self.0
+    pub fn shape(&self) -> Shape {
+        match self {
+            Self::Lazy(node) => *node.shape(),
+            Self::Libtorch(tensor) => {
+                let sizes: Vec<usize> = tensor.size().iter().map(|&size| size as usize).collect();
+                Shape::new(&sizes)
+            }
+        }
     }
+}
 
-    pub fn sizes(&self) -> Vec<i64> {
-        self.0.size()
+/// Work in nanoseconds from which on other Python threads may run meanwhile.
+const RELEASE_GIL_NANOSECONDS: f64 = 20_000.0;
+
+/// Compute a node; with the GIL released if that takes long enough to be worth it.
+pub fn compute(node: &Node) -> Result<View> {
+    if let Some(view) = node.view() {
+        return Ok(view);
+    }
+    let engine = Engine {
+        isa: Isa::active(),
+        threads: tch::get_num_threads().max(1) as usize,
+        products: &LargeProducts,
+    };
+    let _released = (engine.work(node) > RELEASE_GIL_NANOSECONDS).then(ReleasedGil::new);
+    engine.value(node)
+}
+
+/// The GIL is not held while this lives. Nothing of Python is touched in that time.
+struct ReleasedGil(*mut pyo3::ffi::PyThreadState);
+
+impl ReleasedGil {
+    fn new() -> Self {
+        // SAFETY: native functions are called with the GIL held, on a thread that has a state.
+        Self(unsafe { pyo3::ffi::PyEval_SaveThread() })
+    }
+}
+
+impl Drop for ReleasedGil {
+    fn drop(&mut self) {
+        // SAFETY: the state is the one that `new` saved on this thread.
+        unsafe { pyo3::ffi::PyEval_RestoreThread(self.0) }
     }
 }

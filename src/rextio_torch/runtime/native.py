@@ -1,0 +1,102 @@
+"""What runs natively in this process: the function under a wrapper, and the engine behind it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NATIVE_MODULE = "_rextio_native"
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What native functions run on.
+
+    `engine` is `fused` or `libtorch`; `simd` the instruction set of the fused engine's kernels
+    (`avx512`, `avx2` or `portable`), `available_simd` what this machine has, best first; `threads`
+    what `torch.get_num_threads()` says.
+    """
+
+    engine: str
+    simd: str
+    available_simd: tuple[str, ...]
+    threads: int
+
+
+def native(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the native function under Rextio's Python wrapper, which costs about a microsecond.
+
+    `REXTIO_NATIVE_MODE` counts as it is now, not at each call: with `fallback` the Python function
+    is returned. Raises `TypeError` if `function` is not a function of a built module, and
+    `RuntimeError` if it has no native form.
+    """
+    if isinstance(function, BuiltinFunctionType) and function.__module__ == _NATIVE_MODULE:
+        return function
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"expected a function of a built module, got {type(function).__name__}")
+    name = f"{function.__module__}.{function.__qualname__}"
+    symbol = re.sub(r"[^0-9a-zA-Z_]+", "__", name).strip("_")
+    captured = [cell.cell_contents for cell in function.__closure__ or ()]
+    if os.environ.get("REXTIO_NATIVE_MODE", "").strip().lower() == "fallback":
+        for value in captured:
+            if isinstance(value, FunctionType) and value.__name__ == function.__name__:
+                return value
+    for value in captured:
+        if isinstance(value, BuiltinFunctionType) and value.__name__ == symbol:
+            return value
+    raise RuntimeError(
+        f"{name} has no native function: expected a function that `rextio-torch build` lists as "
+        "native, imported from .rextio/build/python after torch; check the build's list, and "
+        "set REXTIO_NATIVE_MODE=native to see why a module does not load"
+    )
+
+
+def engine() -> EngineInfo:
+    """Return what native functions of the loaded native module run on.
+
+    Raises `RuntimeError` if no native module is loaded, and `ValueError` if `REXTIO_TORCH_ENGINE`
+    or `REXTIO_TORCH_SIMD` names something that does not exist.
+    """
+    import ctypes
+
+    describe = _library().rextio_torch_describe
+    describe.restype = ctypes.c_char_p
+    text: str = describe().decode("utf-8")
+    kind, _, rest = text.partition(";")
+    if kind == "error":
+        raise ValueError(rest)
+    simd, available, threads = rest.split(";")
+    return EngineInfo(kind, simd, tuple(available.split(",")), int(threads))
+
+
+def configure(engine: str, simd: str) -> None:
+    """Switch the engine of the loaded native module: for tests and benchmarks.
+
+    Not thread-safe; a running program chooses with `REXTIO_TORCH_ENGINE`. Raises `ValueError` if
+    one of the names does not exist.
+    """
+    if _library().rextio_torch_configure(engine.encode(), simd.encode()) != 0:
+        raise ValueError(f"no engine {engine!r} with instruction set {simd!r} on this machine")
+
+
+def _library() -> Any:
+    import ctypes
+
+    module: ModuleType | None = sys.modules.get(_NATIVE_MODULE)
+    path = getattr(module, "__file__", None)
+    if path is None:
+        raise RuntimeError(
+            "no native module is loaded; import a module that `rextio-torch build` built first"
+        )
+    library = ctypes.CDLL(path)
+    if not hasattr(library, "rextio_torch_describe"):
+        raise RuntimeError(f"{path} has no function of rextio-torch")
+    return library

@@ -1,0 +1,233 @@
+//! Memory of results and temporaries: 64-byte aligned, kept for the next one when freed.
+//!
+//! Eager PyTorch pays for page faults on every large result; here freed memory is used again. Two
+//! stores, both bounded: each thread keeps a few small blocks, and the process keeps large ones up
+//! to [`POOL_BYTES`]. A process that was forked while another thread held the store's lock just
+//! allocates: the lock is only ever tried.
+
+use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+/// Alignment of every buffer in bytes: a cache line, and what PyTorch's own allocator gives.
+pub const ALIGNMENT: usize = 64;
+/// Bytes before the elements that belong to whoever holds the buffer.
+pub const HEADER_BYTES: usize = 128;
+/// The most that the process keeps of freed large blocks, in bytes.
+pub const POOL_BYTES: usize = 128 << 20;
+/// Blocks of up to this size are kept by the thread that frees them.
+const SMALL_BYTES: usize = 4096;
+/// How many of them.
+const SMALL_BLOCKS: usize = 16;
+/// Blocks below this size are cheap to allocate.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// A block of memory: a header, then elements of 4 or 8 bytes. Neither is initialised.
+#[derive(Debug)]
+pub struct Buffer {
+    block: NonNull<u8>,
+    /// Of the whole block, header included.
+    bytes: usize,
+}
+
+// SAFETY: a buffer owns its block; nothing in it depends on the thread.
+unsafe impl Send for Buffer {}
+// SAFETY: a shared buffer only gives out its address.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// A buffer for `count` elements of `size` bytes. Aborts as any allocation does when there is
+    /// no memory.
+    pub fn new(count: usize, size: usize) -> Self {
+        let elements = count.checked_mul(size).expect("tensor size overflows the address space");
+        let bytes = (elements + HEADER_BYTES).max(1);
+        if bytes <= SMALL_BYTES {
+            let kept = SMALL.try_with(|small| small.borrow_mut().0.pop()).ok().flatten();
+            return kept.map_or_else(|| Self::allocate(SMALL_BYTES), |block| block.into_buffer());
+        }
+        if bytes >= LARGE_BYTES {
+            if let Some(buffer) = POOL.try_lock().ok().and_then(|mut pool| pool.take(bytes)) {
+                return buffer;
+            }
+        }
+        Self::allocate(bytes)
+    }
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, ALIGNMENT).expect("tensor size overflows the address space")
+    }
+
+    fn allocate(bytes: usize) -> Self {
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout's size is not zero.
+        let Some(block) = NonNull::new(unsafe { alloc(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        Self { block, bytes }
+    }
+
+    /// The start of the header.
+    pub fn header(&self) -> NonNull<u8> {
+        self.block
+    }
+
+    /// The start of the elements.
+    pub fn data(&self) -> *mut u8 {
+        // SAFETY: every block is at least a header long.
+        unsafe { self.block.as_ptr().add(HEADER_BYTES) }
+    }
+
+    /// Give up the buffer; [`Buffer::from_header`] takes it back.
+    pub fn into_header(self) -> (NonNull<u8>, usize) {
+        let parts = (self.block, self.bytes);
+        std::mem::forget(self);
+        parts
+    }
+
+    /// # Safety
+    /// The parts come from [`Buffer::into_header`] and are used once.
+    pub unsafe fn from_header(block: NonNull<u8>, bytes: usize) -> Self {
+        Self { block, bytes }
+    }
+
+    fn free(&mut self) {
+        // SAFETY: the block came from `allocate` with this size and is not used afterwards.
+        unsafe { dealloc(self.block.as_ptr(), Self::layout(self.bytes)) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let taken = Self { block: self.block, bytes: self.bytes };
+        let kept = if self.bytes == SMALL_BYTES {
+            // At the end of a thread its store is gone: then the block is freed.
+            SMALL.try_with(|small| small.borrow_mut().keep(taken.block)).unwrap_or(false)
+        } else if self.bytes >= LARGE_BYTES {
+            POOL.try_lock().is_ok_and(|mut pool| pool.keep(taken.block, taken.bytes))
+        } else {
+            false
+        };
+        std::mem::forget(taken);
+        if !kept {
+            self.free();
+        }
+    }
+}
+
+/// A kept block of [`SMALL_BYTES`].
+struct SmallBlock(NonNull<u8>);
+
+impl SmallBlock {
+    fn into_buffer(self) -> Buffer {
+        Buffer { block: self.0, bytes: SMALL_BYTES }
+    }
+}
+
+/// Small blocks of one thread.
+struct Small(Vec<SmallBlock>);
+
+impl Small {
+    fn keep(&mut self, block: NonNull<u8>) -> bool {
+        if self.0.len() >= SMALL_BLOCKS {
+            return false;
+        }
+        self.0.push(SmallBlock(block));
+        true
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        for block in self.0.drain(..) {
+            let mut buffer = block.into_buffer();
+            buffer.free();
+            std::mem::forget(buffer);
+        }
+    }
+}
+
+thread_local! {
+    static SMALL: RefCell<Small> = const { RefCell::new(Small(Vec::new())) };
+}
+
+/// Large blocks of the process, the last freed last.
+struct Pool {
+    blocks: Vec<(NonNull<u8>, usize)>,
+    bytes: usize,
+}
+
+// SAFETY: the pool owns its blocks; nothing in them depends on the thread.
+unsafe impl Send for Pool {}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { blocks: Vec::new(), bytes: 0 });
+
+impl Pool {
+    /// The most recently freed block of at least `bytes`, if it is not much larger than that.
+    fn take(&mut self, bytes: usize) -> Option<Buffer> {
+        let fits = |&(_, size): &(NonNull<u8>, usize)| size >= bytes && size <= bytes + bytes / 4;
+        let index = self.blocks.iter().rposition(fits)?;
+        let (block, size) = self.blocks.remove(index);
+        self.bytes -= size;
+        Some(Buffer { block, bytes: size })
+    }
+
+    /// Keep a block, letting go of the ones freed first where there is no room.
+    fn keep(&mut self, block: NonNull<u8>, bytes: usize) -> bool {
+        if bytes > POOL_BYTES {
+            return false;
+        }
+        while self.bytes + bytes > POOL_BYTES {
+            let (block, size) = self.blocks.remove(0);
+            self.bytes -= size;
+            let mut buffer = Buffer { block, bytes: size };
+            buffer.free();
+            std::mem::forget(buffer);
+        }
+        self.bytes += bytes;
+        self.blocks.push((block, bytes));
+        true
+    }
+}
+
+/// Bytes that the process-wide store holds now.
+pub fn pooled_bytes() -> usize {
+    POOL.lock().map_or(0, |pool| pool.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_aligned_and_writable() {
+        for count in [0, 1, 7, 1000, 1 << 20] {
+            let buffer = Buffer::new(count, 4);
+            assert_eq!(buffer.data() as usize % ALIGNMENT, 0);
+            // SAFETY: the buffer has `count` elements of 4 bytes.
+            unsafe { std::ptr::write_bytes(buffer.data(), 0xff, count * 4) };
+        }
+    }
+
+    #[test]
+    fn a_small_block_is_used_again() {
+        let first = Buffer::new(10, 4).header();
+        assert_eq!(Buffer::new(20, 4).header(), first);
+    }
+
+    #[test]
+    fn the_pool_is_bounded() {
+        let buffers: Vec<Buffer> = (0..40).map(|_| Buffer::new(4 << 20, 1)).collect();
+        drop(buffers);
+        assert!(pooled_bytes() <= POOL_BYTES);
+        drop(Buffer::new(POOL_BYTES + 1, 1));
+        assert!(pooled_bytes() <= POOL_BYTES);
+    }
+
+    #[test]
+    fn buffers_may_end_on_another_thread() {
+        let buffer = Buffer::new(1 << 20, 4);
+        let small = Buffer::new(1, 4);
+        std::thread::spawn(move || drop((buffer, small))).join().unwrap();
+    }
+}

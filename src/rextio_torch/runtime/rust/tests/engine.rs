@@ -1,0 +1,299 @@
+//! The fused engine against a plain scalar reference in f64.
+
+use std::rc::Rc;
+
+use rextio_torch_runtime::rxt_core::error::Result;
+use rextio_torch_runtime::rxt_core::shape::{broadcast, Shape};
+use rextio_torch_runtime::rxt_engine::evaluate::{Engine, Products};
+use rextio_torch_runtime::rxt_engine::node::{Node, NodeData, Operation, Product, View};
+use rextio_torch_runtime::rxt_kernels::elementwise::{Binary, Unary};
+use rextio_torch_runtime::rxt_kernels::reduce::Reduce;
+use rextio_torch_runtime::rxt_kernels::simd::Isa;
+
+struct NoLibrary;
+
+impl Products for NoLibrary {
+    fn takes(&self, _: &View, _: &View) -> bool {
+        false
+    }
+
+    unsafe fn product(&self, _: *mut f32, _: View, _: View, _: Option<View>) -> Result<()> {
+        unreachable!("takes nothing")
+    }
+}
+
+/// A node and what it must be, row by row.
+#[derive(Clone)]
+struct Both {
+    node: Node,
+    expected: Vec<f64>,
+}
+
+fn elements(view: View) -> Vec<f32> {
+    let mut out = vec![0.0; view.rows * view.columns];
+    // SAFETY: the tests keep the memory of a view while they read it.
+    unsafe { view.copy_to(&mut out) };
+    out
+}
+
+impl Both {
+    fn sizes(&self) -> (usize, usize) {
+        self.node.shape().as_matrix()
+    }
+
+    fn unary(&self, op: Unary, reference: fn(f64) -> f64) -> Self {
+        let node = NodeData::pending(*self.node.shape(), Operation::Unary(op, self.node.clone()));
+        Self { node, expected: self.expected.iter().map(|&x| reference(x)).collect() }
+    }
+
+    fn binary(&self, op: Binary, other: &Self, reference: fn(f64, f64) -> f64) -> Self {
+        let shape = broadcast("test", self.node.shape(), other.node.shape()).unwrap();
+        let operation = Operation::Binary(op, self.node.clone(), other.node.clone());
+        let (rows, columns) = shape.as_matrix();
+        let at = |both: &Self, r: usize, c: usize| {
+            let (rows, columns) = both.sizes();
+            both.expected[(r % rows) * columns + c % columns]
+        };
+        let expected = (0..rows * columns)
+            .map(|i| (i / columns, i % columns))
+            .map(|(r, c)| reference(at(self, r, c), at(other, r, c)))
+            .collect();
+        Self { node: NodeData::pending(shape, operation), expected }
+    }
+
+    fn check(&self, engine: &Engine<'_>, what: &str) {
+        let view = engine.value(&self.node).unwrap();
+        let found = elements(view);
+        assert_eq!(found.len(), self.expected.len(), "{what}");
+        for (index, (&found, &expected)) in found.iter().zip(&self.expected).enumerate() {
+            let tolerance = 1e-5 * expected.abs().max(1.0);
+            assert!(
+                (f64::from(found) - expected).abs() <= tolerance
+                    || (found.is_nan() && expected.is_nan()),
+                "{what}: element {index} is {found}, expected {expected}"
+            );
+        }
+    }
+}
+
+/// Memory that outlives every test.
+fn leak(values: Vec<f32>) -> &'static [f32] {
+    Vec::leak(values)
+}
+
+fn values(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 37 + seed * 101) % 199) as f32 / 100.0 - 0.99).collect()
+}
+
+/// An input in one of several layouts.
+fn input(sizes: &[usize], layout: usize, seed: usize) -> Both {
+    let shape = Shape::new(sizes);
+    let (rows, columns) = shape.as_matrix();
+    let (row_stride, column_stride) = match layout {
+        0 => (columns as isize, 1),
+        1 => (1, rows as isize),
+        2 => (2 * columns as isize + 3, 2),
+        3 => (0, 1),
+        4 => (1, 0),
+        _ => (1, 1),
+    };
+    let memory = leak(values((rows + 2) * (columns + 2) * 3, seed));
+    let view = View { data: memory.as_ptr(), rows, columns, row_stride, column_stride };
+    // SAFETY: the memory is leaked, and larger than the view for every layout above.
+    let node = unsafe { NodeData::borrowed(shape, view, None) };
+    let expected = elements(view).into_iter().map(f64::from).collect();
+    Both { node, expected }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn engines() -> Vec<(Isa, usize)> {
+    Isa::available().flat_map(|isa| [(isa, 1), (isa, 2)]).collect()
+}
+
+const SIZES: [[usize; 2]; 9] =
+    [[0, 3], [2, 0], [1, 1], [3, 5], [7, 33], [64, 17], [1, 4099], [2100, 3], [5, 2049]];
+
+#[test]
+fn chains_over_every_layout_and_size() {
+    for (isa, threads) in engines() {
+        let engine = Engine { isa, threads, products: &NoLibrary };
+        for sizes in SIZES {
+            for layout in 0..6 {
+                let what = format!("{isa:?} {threads} {sizes:?} layout {layout}");
+                let a = input(&sizes, layout, 1);
+                let b = input(&sizes, 0, 2);
+                let t = a.binary(Binary::Add, &b, |x, y| x + y).unary(Unary::Tanh, f64::tanh);
+                let t = t.unary(Unary::Exp, f64::exp).binary(Binary::Sub, &a, |x, y| x - y);
+                t.unary(Unary::Sigmoid, sigmoid)
+                    .binary(Binary::Mul, &b, |x, y| x * y)
+                    .check(&engine, &what);
+                a.unary(Unary::Square, |x| x * x).check(&engine, &what);
+                a.binary(Binary::Add, &a, |x, y| x + y).check(&engine, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn broadcasting_rows_columns_and_scalars() {
+    for (isa, threads) in engines() {
+        let engine = Engine { isa, threads, products: &NoLibrary };
+        for [rows, columns] in SIZES {
+            let matrix = input(&[rows, columns], 0, 3);
+            let row = input(&[columns], 0, 4);
+            let column = input(&[rows, 1], 2, 5);
+            let one = input(&[1], 0, 6);
+            let sum = matrix.binary(Binary::Add, &row, |x, y| x + y);
+            let sum = column.binary(Binary::Mul, &sum, |x, y| x * y);
+            let what = format!("{isa:?} {threads} [{rows}, {columns}]");
+            sum.binary(Binary::Sub, &one, |x, y| x - y).check(&engine, &what);
+            // A smaller pending operand is computed before it is broadcast.
+            matrix
+                .binary(Binary::Mul, &row.unary(Unary::Abs, f64::abs), |x, y| x * y)
+                .check(&engine, &what);
+        }
+    }
+}
+
+#[test]
+fn a_value_used_twice_and_met_again_is_right() {
+    let engine = Engine { isa: Isa::active(), threads: 1, products: &NoLibrary };
+    let x = input(&[9, 40], 0, 7);
+    let shared = x.unary(Unary::Tanh, f64::tanh);
+    let diamond = shared.binary(Binary::Mul, &shared.unary(Unary::Neg, |x| -x), |x, y| x * y);
+    diamond.check(&engine, "diamond");
+    for _ in 0..3 {
+        shared.unary(Unary::Abs, f64::abs).check(&engine, "met again");
+    }
+    shared.check(&engine, "itself");
+    assert!(shared.node.view().is_some());
+}
+
+fn reduce(input: &Both, op: Reduce, dim: usize) -> Both {
+    let (rows, columns) = input.sizes();
+    let mean = op == Reduce::Mean;
+    let (count, terms) = if dim == 1 { (rows, columns) } else { (columns, rows) };
+    let expected = (0..count)
+        .map(|i| {
+            let sum: f64 = (0..terms)
+                .map(|j| input.expected[if dim == 1 { i * columns + j } else { j * columns + i }])
+                .sum();
+            if mean {
+                sum / terms as f64
+            } else {
+                sum
+            }
+        })
+        .collect();
+    let operation = Operation::Reduce { op, dim, input: input.node.clone() };
+    Both { node: NodeData::pending(Shape::new(&[count]), operation), expected }
+}
+
+#[test]
+fn reductions_of_inputs_and_of_pending_operations() {
+    for (isa, threads) in engines() {
+        let engine = Engine { isa, threads, products: &NoLibrary };
+        for sizes in SIZES {
+            for layout in 0..6 {
+                for (op, dim) in
+                    [(Reduce::Sum, 0), (Reduce::Sum, 1), (Reduce::Mean, 0), (Reduce::Mean, 1)]
+                {
+                    let what = format!("{isa:?} {threads} {sizes:?} layout {layout} {op:?} {dim}");
+                    let x = input(&sizes, layout, 8);
+                    reduce(&x, op, dim).check(&engine, &what);
+                    let pending = x.unary(Unary::Square, |x| x * x).unary(Unary::Exp, f64::exp);
+                    reduce(&pending, op, dim).check(&engine, &what);
+                    reduce(&pending, op, dim).check(&engine, &what);
+                }
+            }
+        }
+    }
+}
+
+fn softmax(input: &Both, dim: usize) -> Both {
+    let (rows, columns) = input.sizes();
+    let mut expected = vec![0.0; rows * columns];
+    let (lines, length) = if dim == 1 { (rows, columns) } else { (columns, rows) };
+    for line in 0..lines {
+        let index = |j: usize| if dim == 1 { line * columns + j } else { j * columns + line };
+        let max = (0..length).map(|j| input.expected[index(j)]).fold(f64::MIN, f64::max);
+        let total: f64 = (0..length).map(|j| (input.expected[index(j)] - max).exp()).sum();
+        for j in 0..length {
+            expected[index(j)] = (input.expected[index(j)] - max).exp() / total;
+        }
+    }
+    let operation = Operation::Softmax { dim, input: input.node.clone() };
+    Both { node: NodeData::pending(*input.node.shape(), operation), expected }
+}
+
+#[test]
+fn softmax_along_both_dimensions() {
+    for (isa, threads) in engines() {
+        let engine = Engine { isa, threads, products: &NoLibrary };
+        for sizes in SIZES {
+            for layout in 0..6 {
+                for dim in [0, 1] {
+                    let what = format!("{isa:?} {threads} {sizes:?} layout {layout} dim {dim}");
+                    let x = input(&sizes, layout, 9);
+                    softmax(&x, dim).check(&engine, &what);
+                    softmax(&x.unary(Unary::Exp, f64::exp), dim).check(&engine, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_with_bias_and_activation_in_every_layout() {
+    for (isa, threads) in engines() {
+        let engine = Engine { isa, threads, products: &NoLibrary };
+        for (m, k, n) in [(1, 1, 1), (1, 32, 32), (3, 0, 4), (0, 3, 4), (5, 33, 17), (70, 65, 9)] {
+            for layout in 0..6 {
+                for transposed in [false, true] {
+                    let left = input(&[m, k], layout, 10);
+                    let right = input(&if transposed { [n, k] } else { [k, n] }, layout, 11);
+                    for bias in [None, Some(input(&[n], 2, 12)), Some(input(&[1], 0, 13))] {
+                        let at = |i: usize, j: usize| {
+                            let right = |l: usize| {
+                                right.expected[if transposed { j * k + l } else { l * n + j }]
+                            };
+                            let sum: f64 =
+                                (0..k).map(|l| left.expected[i * k + l] * right(l)).sum();
+                            let add = bias
+                                .as_ref()
+                                .map_or(0.0, |bias| bias.expected[j % bias.expected.len()]);
+                            (sum + add).max(0.0)
+                        };
+                        let product = Product {
+                            left: left.node.clone(),
+                            right: right.node.clone(),
+                            right_transposed: transposed,
+                            right_is_column: false,
+                            bias: bias.as_ref().map(|bias| bias.node.clone()),
+                        };
+                        let shape = Shape::new(&[m, n]);
+                        let node = NodeData::pending(shape, Operation::Product(product));
+                        let node = NodeData::pending(shape, Operation::Unary(Unary::Relu, node));
+                        let expected = (0..m * n).map(|i| at(i / n, i % n)).collect();
+                        let what = format!("{isa:?} {threads} {m}x{k}x{n} {layout} {transposed}");
+                        Both { node, expected }.check(&engine, &what);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handed_out_result_leaves_the_graph() {
+    let engine = Engine { isa: Isa::active(), threads: 1, products: &NoLibrary };
+    let x = input(&[4], 0, 14).unary(Unary::Neg, |x| -x);
+    engine.value(&x.node).unwrap();
+    let (buffer, view) = x.node.take_buffer().unwrap();
+    assert_eq!(view.data.cast(), buffer.data().cast_const());
+    assert!(engine.value(&x.node).is_err());
+    assert_eq!(Rc::strong_count(&x.node), 1);
+}
