@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
+from support.engines import assert_agrees
 from support.inputs import assert_same
 from torch._subclasses.fake_tensor import FakeTensorMode
+
+from rextio_torch import engine
+
+pytestmark = pytest.mark.usefixtures("variant")
 
 X = torch.tensor([[1.0, -2.0, float("nan")], [-0.0, 5.0, float("-inf")]])
 
@@ -156,7 +161,7 @@ def test_a_parameter_named_like_a_rust_keyword_keeps_its_name(native_project) ->
 def test_int64_input_and_result(native_project) -> None:
     native, eager = native_project.pair("boundary.classes")
     labels = torch.tensor([3, 1])
-    assert_same(native(labels, X), eager(labels, X))
+    assert_agrees(native(labels, X), eager, [labels, X])
     for wrong in (labels.int(), labels.float()):
         with pytest.raises(
             ValueError, match=r"parameter 'labels' must be a CPU tensor of dtype int64 and rank 1"
@@ -183,7 +188,7 @@ def test_lazy_and_grad_inputs_give_eagers_values(native_project, make, function)
     value = make()
     others = {"matrix": (), "both": (torch.ones(value.shape[1]),), "matmul": (value.t(),)}[function]
     result = native(value, *others)
-    assert_same(result, eager(value, *others).detach())
+    assert_agrees(result, eager, [value, *others])
     assert not result.requires_grad
 
 
@@ -204,7 +209,9 @@ def test_autocast_does_not_change_the_annotated_dtype(native_project) -> None:
     expected = eager(a, b)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert eager(a, b).dtype == torch.bfloat16
-        assert_same(native(a, b), expected)
+        result = native(a, b)
+        assert result.dtype == torch.float32
+        torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
         assert torch.is_autocast_enabled("cpu")
         with pytest.raises(RuntimeError):
             native(a, a)
@@ -249,7 +256,13 @@ def test_results_are_ordinary_tensors(matrix, tmp_path) -> None:
     torch.save(fresh(), tmp_path / "t.pt")
     assert_same(torch.load(tmp_path / "t.pt"), expected)
     assert_same(fresh().resize_(4, 3), expected.reshape(4, 3))
-    assert fresh().resize_(5, 5).shape == (5, 5)
+    if engine().engine == "libtorch":
+        assert fresh().resize_(5, 5).shape == (5, 5)
+    else:
+        # Memory of the native engine cannot grow; PyTorch says so and leaves the tensor alone.
+        with pytest.raises(RuntimeError, match="not resizable"):
+            fresh().resize_(5, 5)
+    assert fresh().data_ptr() % 64 == 0
     assert fresh().is_leaf
 
 
@@ -287,7 +300,7 @@ def test_many_threads_get_right_results(native_project) -> None:
     def work(index: int) -> None:
         for _ in range(200):
             result = native(*inputs[index])
-            if not torch.equal(result, expected[index]):
+            if not torch.allclose(result, expected[index], rtol=1e-4, atol=1e-5):
                 failures.append((index, result))
         with torch.no_grad():
             native(*inputs[index])

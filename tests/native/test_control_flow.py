@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support.inputs import assert_same
+from support.engines import assert_agrees
+
+pytestmark = pytest.mark.usefixtures("variant")
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 500])
@@ -12,20 +14,20 @@ from support.inputs import assert_same
 def test_loops(native_project, function, n) -> None:
     native, eager = native_project.pair(f"control_flow.{function}")
     x = torch.randn(3, 4)
-    assert_same(native(x, n), eager(x, n))
+    assert_agrees(native(x, n), eager, [x, n])
 
 
 def test_a_negative_range_runs_no_iteration(native_project) -> None:
     native, eager = native_project.pair("control_flow.repeat")
     x = torch.randn(2, 2)
-    assert_same(native(x, -3), eager(x, -3))
+    assert_agrees(native(x, -3), eager, [x, -3])
 
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_branch(native_project, flag) -> None:
     native, eager = native_project.pair("control_flow.branch")
     x = torch.randn(3, 4)
-    assert_same(native(x, flag), eager(x, flag))
+    assert_agrees(native(x, flag), eager, [x, flag])
 
 
 @pytest.mark.parametrize("n", [0, 2, 3])
@@ -34,14 +36,14 @@ def test_returns_in_branches(native_project, function, n) -> None:
     native, eager = native_project.pair(f"control_flow.{function}")
     x = torch.randn(3, 3)
     arguments = (x, n) if function == "if_else" else (x, x, n)
-    assert_same(native(*arguments), eager(*arguments))
+    assert_agrees(native(*arguments), eager, [*arguments])
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 0), (1, 3), (4, 2)])
 def test_nested_loops(native_project, rows, columns) -> None:
     native, eager = native_project.pair("control_flow.nested")
     x = torch.randn(2, 5)
-    assert_same(native(x, rows, columns), eager(x, rows, columns))
+    assert_agrees(native(x, rows, columns), eager, [x, rows, columns])
 
 
 @pytest.mark.parametrize("batch", [0, 1, 2, 7])
@@ -50,16 +52,16 @@ def test_programs_of_several_operations(native_project, batch) -> None:
     arguments = [
         torch.randn(batch, 6), torch.randn(9, 6), torch.randn(9), torch.randn(4, 9), torch.randn(4)
     ]  # fmt: skip
-    assert_same(native(*arguments), eager(*arguments))
+    assert_agrees(native(*arguments), eager, [*arguments])
     native, eager = native_project.pair("control_flow.attention")
     arguments = [torch.randn(batch, 8), torch.randn(5, 8), torch.randn(5, 3)]
-    assert_same(native(*arguments), eager(*arguments))
+    assert_agrees(native(*arguments), eager, [*arguments])
 
 
 def test_an_alias_reads_the_same_tensor(native_project) -> None:
     native, eager = native_project.pair("control_flow.alias")
     x = torch.randn(3, 4)
-    assert_same(native(x), eager(x))
+    assert_agrees(native(x), eager, [x])
 
 
 def test_an_unused_result_still_raises(native_project) -> None:
@@ -78,7 +80,7 @@ class TestCallback:
     def test_result(self, native_project, n) -> None:
         native, eager = native_project.pair("callbacks.with_callback")
         x = torch.randn(3, 3)
-        assert_same(native(x, n), eager(x, n))
+        assert_agrees(native(x, n), eager, [x, n])
         assert not native(x.clone().requires_grad_(), n).requires_grad
 
     @pytest.mark.parametrize("grad", [True, False])

@@ -18,11 +18,14 @@ from typing import Any
 import pytest
 
 from support.programs import all_programs, module_text
+from support.random_programs import module_text as random_module_text
 
 REPOSITORY = Path(__file__).parent.parent.parent
 SOURCES = REPOSITORY / "tests" / "native" / "sources"
 CACHE = REPOSITORY / ".cache"
 # Python bodies only: they never become native, and their module says so.
+#: How many random programs the native project holds.
+RANDOM_PROGRAMS = 120
 NOT_NATIVE = {"callbacks.note"}
 
 
@@ -105,6 +108,7 @@ def native_project() -> Iterator[NativeProject]:
     for old in path.glob("*.py"):
         old.unlink()
     (path / "surface.py").write_text(module_text(all_programs()))
+    (path / "random_programs.py").write_text(random_module_text(RANDOM_PROGRAMS))
     for source in SOURCES.glob("*.py"):
         shutil.copy(source, path)
     run(cli("init", path))

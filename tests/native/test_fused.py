@@ -1,0 +1,260 @@
+"""The fused engine: random programs, accuracy of sums and products, threads, memory."""
+
+from __future__ import annotations
+
+import gc
+import math
+import threading
+import time
+
+import pytest
+import torch
+from support import random_programs
+from support.inputs import LAYOUTS, contiguous
+from support.native import RANDOM_PROGRAMS
+from support.programs import find
+
+import rextio_torch
+from rextio_torch.runtime.native import configure, engine
+
+pytestmark = pytest.mark.usefixtures("variant")
+
+
+def _fused() -> bool:
+    return engine().engine == "fused"
+
+
+@pytest.mark.parametrize("index", range(RANDOM_PROGRAMS))
+def test_random_programs(native_project, index) -> None:
+    """Fused or not, a program is as near to float64 as eager is, up to a small factor."""
+    native, eager = native_project.pair(f"random_programs.program_{index}")
+    for m, n in (*random_programs.SIZES, (1, 1), (16, 16), (0, 4), (2, 0)):
+        for layout in LAYOUTS:
+            for count in (0, 1, 3):
+                arguments = []
+                for name, sizes in random_programs.PARAMETERS.items():
+                    shape = random_programs.concrete(sizes, m, n)
+                    values = LAYOUTS[layout](shape, "normal").tanh()
+                    arguments.append(values if name != "square" else values.contiguous())
+                expected = eager(*arguments, count)
+                exact = eager(*(argument.double() for argument in arguments), count)
+                result = native(*arguments, count)
+                what = (index, (m, n), layout, count)
+                assert result.shape == expected.shape, what
+                assert torch.equal(result.isnan(), expected.isnan()), what
+                error = (result.double() - exact).abs().nan_to_num(0.0)
+                eagers = (expected.double() - exact).abs().nan_to_num(0.0)
+                scale = float(exact.abs().nan_to_num(0.0).max()) if exact.numel() else 0.0
+                # Both are roundings of the same program: neither may be far off.
+                limit = 8 * float(eagers.max() if eagers.numel() else 0.0) + 2e-5 * max(scale, 1.0)
+                assert not error.numel() or float(error.max()) <= limit, (what, error.max(), limit)
+
+
+def _hard_inputs(rows: int, columns: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    normal = torch.randn(rows, columns, generator=generator)
+    wide = normal * torch.exp(4 * torch.randn(rows, columns, generator=generator))
+    cancelling = torch.cat([normal, -normal + 1e-3 * normal.roll(1, 1)], 1)[:, :columns]
+    return {
+        "normal": normal,
+        "positive": normal.abs(),
+        "wide": wide,
+        "cancelling": cancelling,
+        "sorted": normal.abs().sort(1).values,
+        "constant": torch.full((rows, columns), 0.1),
+        "one and tiny": torch.cat([torch.ones(rows, 1), torch.full((rows, columns - 1), 1e-8)], 1),
+    }
+
+
+@pytest.mark.parametrize("columns", [33, 1000, 20_000])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_sums_are_no_worse_than_twice_eagers(native_project, name, columns) -> None:
+    for dim in (0, 1):
+        native, eager = native_project.pair(find(name, 2, dim=dim, keepdim=False))
+        for kind, rows in _hard_inputs(16, columns).items():
+            matrix = rows if dim == 1 else rows.t()
+            for argument in (matrix, matrix.contiguous()):
+                exact = eager(argument.double())
+                error = (native(argument).double() - exact).abs().max()
+                eagers = (eager(argument).double() - exact).abs().max()
+                unit = exact.abs().max() * 2**-23
+                assert error <= 2 * eagers + unit, (kind, dim, float(error), float(eagers))
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1000, 16), (8, 700, 9), (40, 1000, 40), (3, 20_000, 5)]
+)
+@pytest.mark.parametrize("name", ["matmul", "linear"])
+def test_products_are_no_worse_than_twice_eagers(native_project, name, m, k, n) -> None:
+    function = find("matmul", 2, 2) if name == "matmul" else find("linear", 2, 2, None)
+    native, eager = native_project.pair(function)
+    for kind, left in _hard_inputs(m, k).items():
+        errors, eagers, units = [], [], []
+        # Which engine rounds luckier depends on the values: compare over several draws.
+        for seed in range(12):
+            right = torch.randn(n, k, generator=torch.Generator().manual_seed(seed))
+            right = right if name == "linear" else right.t().contiguous()
+            exact = eager(left.double(), right.double())
+            terms = eager(left.double().abs(), right.double().abs())
+            errors.append((native(left, right).double() - exact).square().mean())
+            eagers.append((eager(left, right).double() - exact).square().mean())
+            units.append((terms * 2**-24).square().mean())
+        error, eagers_error, unit = (
+            float(torch.stack(values).mean().sqrt()) for values in (errors, eagers, units)
+        )
+        # One rounding of the result costs half a unit, however lucky eager is.
+        assert error <= 2 * eagers_error + unit, (kind, error, eagers_error, unit)
+
+
+def test_a_loop_of_thousands_of_operations(native_project) -> None:
+    native, eager = native_project.pair("control_flow.repeat")
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(native(x, 5000), eager(x, 5000), rtol=1e-4, atol=1e-5)
+    # Recursion over the graph would need a stack as deep.
+    native(torch.randn(1, 1), 200_000)
+
+
+def test_another_thread_runs_during_a_long_call(native_project) -> None:
+    native, _ = native_project.pair("boundary.matmul")
+    square = torch.randn(1500, 1500)
+    progress = 0
+    stop = threading.Event()
+
+    def count() -> None:
+        nonlocal progress
+        while not stop.is_set():
+            progress += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        native(square, square)
+        before = progress
+        native(square, square)
+        after = progress
+    finally:
+        stop.set()
+        thread.join()
+    if _fused():
+        assert after > before + 10
+
+
+def test_large_work_is_split_over_threads_with_equal_results(native_project) -> None:
+    before = torch.get_num_threads()
+    large = torch.randn(700, 900)
+    calls = [
+        ("boundary.matrix", (large,)),
+        (find("tanh", 2), (large.t(),)),
+        (find("softmax", 2, dim=1), (large,)),
+        (find("softmax", 2, dim=0), (large,)),
+        (find("sum", 2, dim=1, keepdim=False), (large,)),
+        (find("sum", 1, dim=0, keepdim=True), (large.flatten(),)),
+        (find("mean", 2, dim=0, keepdim=False), (large,)),
+        (find("argmax", 2, dim=1, keepdim=False), (large,)),
+        (find("add", 2, 1), (large, large[0])),
+        (find("matmul", 1, 2), (large[0], torch.randn(900, 1100))),
+        (find("linear", 2, 2, 1), (large[:2], torch.randn(3000, 900), torch.randn(3000))),
+        ("control_flow.attention", (large[:300], large, large)),
+    ]
+    try:
+        for name, arguments in calls:
+            native, _ = native_project.pair(name)
+            torch.set_num_threads(1)
+            alone = native(*arguments)
+            torch.set_num_threads(2)
+            together = native(*arguments)
+            assert engine().threads == 2
+            torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5, equal_nan=True)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_freed_memory_is_bounded(native_project) -> None:
+    """After results of many sizes are gone, the process keeps at most the pool's bound."""
+    native, _ = native_project.pair("boundary.matrix")
+    if not _fused():
+        return
+
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    inputs = [torch.randn(size, 1024) for size in range(512, 8192, 512)]
+    del inputs[-1]
+    gc.collect()
+    before = resident()
+    kept = [native(value) for value in inputs]
+    del kept
+    gc.collect()
+    assert resident() - before < (128 << 20) + (64 << 20)
+
+
+def test_the_results_memory_is_not_shared(native_project) -> None:
+    native, _ = native_project.pair("boundary.matrix")
+    x = torch.randn(300, 300).abs()
+    first = native(x)
+    copy = first.clone()
+    for _ in range(20):
+        native(-x)
+    assert torch.equal(first, copy)
+    result = native(first)
+    result.add_(1)
+    assert torch.equal(first, copy)
+
+
+class TestNative:
+    def test_native_is_the_function_under_the_wrapper(self, native_project) -> None:
+        wrapper, _ = native_project.pair("boundary.matrix")
+        direct = rextio_torch.native(wrapper)
+        assert type(direct).__name__ == "builtin_function_or_method"
+        assert rextio_torch.native(direct) is direct
+        x = torch.randn(2, 2)
+        assert torch.equal(direct(x), wrapper(x))
+
+    def test_fallback_mode_gives_the_python_function(self, native_project, monkeypatch) -> None:
+        wrapper, eager = native_project.pair("boundary.matrix")
+        monkeypatch.setenv("REXTIO_NATIVE_MODE", "fallback")
+        python = rextio_torch.native(wrapper)
+        assert python.__code__.co_code == eager.__code__.co_code
+
+    def test_a_function_without_a_native_form_is_an_error(self, native_project) -> None:
+        note, eager = native_project.pair("callbacks.note")
+        for function in (note, eager):
+            with pytest.raises(RuntimeError, match="has no native function"):
+                rextio_torch.native(function)
+        with pytest.raises(TypeError, match="expected a function of a built module, got int"):
+            rextio_torch.native(3)  # type: ignore[arg-type]
+
+    def test_engine_tells_what_runs(self, variant) -> None:
+        info = rextio_torch.engine()
+        name, _, simd = variant.partition("-")
+        assert info.engine == name
+        assert info.simd in info.available_simd
+        assert not simd or info.simd == simd
+        assert info.threads == torch.get_num_threads()
+
+    def test_configure_refuses_what_does_not_exist(self) -> None:
+        info = engine()
+        for wrong in (("eager", info.simd), ("fused", "sse2")):
+            with pytest.raises(ValueError, match="no engine"):
+                configure(*wrong)
+        assert engine() == info
+
+
+def test_gelu_keeps_digits_in_its_negative_tail(native_project) -> None:
+    """Eager loses everything below -5: its error function rounds to -1 there."""
+    native, eager = native_project.pair(find("gelu", 1))
+    x = torch.linspace(-9, -3, 4001)
+    exact = torch.tensor([v * math.erfc(-v / math.sqrt(2)) / 2 for v in x.double().tolist()])
+    if _fused():
+        error = ((native(x).double() - exact) / exact).abs().max()
+        assert error < 2e-6
+        assert error < ((eager(x).double() - exact) / exact).abs().max() / 100
+
+
+def test_empty_and_single_elements_of_every_operation(native_project) -> None:
+    native, _ = native_project.pair("control_flow.attention")
+    assert native(torch.ones(0, 4), torch.ones(3, 4), torch.ones(3, 2)).shape == (0, 2)
+    assert native(torch.ones(2, 0), torch.ones(3, 0), torch.ones(3, 2)).tolist() == [[1.0, 1.0]] * 2
+    assert contiguous((1, 1), "normal").shape == (1, 1)
