@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import threading
 import time
@@ -28,9 +29,10 @@ def _fused() -> bool:
 def test_random_programs(native_project, index) -> None:
     """Fused or not, a program is as near to float64 as eager is, up to a small factor."""
     native, eager = native_project.pair(f"random_programs.program_{index}")
+    layouts = itertools.cycle(LAYOUTS)
     for m, n in (*random_programs.SIZES, (1, 1), (16, 16), (0, 4), (2, 0)):
-        for layout in LAYOUTS:
-            for count in (0, 1, 3):
+        for layout in itertools.islice(layouts, 3):
+            for count in (0, 3):
                 arguments = []
                 for name, sizes in random_programs.PARAMETERS.items():
                     shape = random_programs.concrete(sizes, m, n)
