@@ -1,0 +1,1 @@
+"""The benchmark of rextio-torch against eager PyTorch and its peers: `python -m benchmarks`."""
