@@ -142,6 +142,18 @@ def test_a_dual_tensor_is_an_error_not_a_lost_tangent(matrix) -> None:
     assert_same(matrix(primal), primal)
 
 
+def test_results_without_memory_are_an_error_as_in_eager(native_project) -> None:
+    native, eager = native_project.pair("boundary.both")
+    one = torch.ones(1)
+    for rows in (2**40, 2**60, 2**61):
+        huge = torch.ones(1, 1).expand(rows, 1)
+        for function in (native, eager):
+            with pytest.raises((RuntimeError, ValueError)) as caught:
+                function(huge, one)
+            assert "panick" not in str(caught.value)
+    assert_agrees(native(torch.ones(2, 2), one), eager, [torch.ones(2, 2), one])
+
+
 def test_nothing_is_computed_when_an_argument_is_refused(native_project) -> None:
     native, _ = native_project.pair("boundary.both")
     with pytest.raises(ValueError, match="parameter 'y'"):

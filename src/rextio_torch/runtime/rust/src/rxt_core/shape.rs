@@ -31,6 +31,13 @@ impl Shape {
         self.iter().product()
     }
 
+    /// Whether the elements can be counted, and addressed as 8 bytes each.
+    pub fn is_addressable(&self) -> bool {
+        self.iter()
+            .try_fold(8usize, |bytes, &size| bytes.checked_mul(size.max(1)))
+            .is_some_and(|bytes| isize::try_from(bytes).is_ok())
+    }
+
     /// Rows and columns: a tensor of rank 1 is one row.
     pub fn as_matrix(&self) -> (usize, usize) {
         match **self {

@@ -5,10 +5,12 @@
 //! to [`POOL_BYTES`]. A process that was forked while another thread held the store's lock just
 //! allocates: the lock is only ever tried.
 
-use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::alloc::{alloc, dealloc, Layout};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Mutex;
+
+use super::super::rxt_core::error::{Error, Result};
 
 /// Alignment of every buffer in bytes: a cache line, and what PyTorch's own allocator gives.
 pub const ALIGNMENT: usize = 64;
@@ -37,34 +39,31 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// A buffer for `count` elements of `size` bytes. Aborts as any allocation does when there is
-    /// no memory.
-    pub fn new(count: usize, size: usize) -> Self {
-        let elements = count.checked_mul(size).expect("tensor size overflows the address space");
-        let bytes = (elements + HEADER_BYTES).max(1);
+    /// A buffer for `count` elements of `size` bytes; an error, as in eager, if there is no memory.
+    pub fn new(count: usize, size: usize) -> Result<Self> {
+        let bytes = count
+            .checked_mul(size)
+            .and_then(|bytes| bytes.checked_add(HEADER_BYTES))
+            .ok_or_else(|| no_memory(count, size))?;
         if bytes <= SMALL_BYTES {
             let kept = SMALL.try_with(|small| small.borrow_mut().0.pop()).ok().flatten();
-            return kept.map_or_else(|| Self::allocate(SMALL_BYTES), |block| block.into_buffer());
+            if let Some(block) = kept {
+                return Ok(block.into_buffer());
+            }
         }
         if bytes >= LARGE_BYTES {
             if let Some(buffer) = POOL.try_lock().ok().and_then(|mut pool| pool.take(bytes)) {
-                return buffer;
+                return Ok(buffer);
             }
         }
-        Self::allocate(bytes)
+        Self::allocate(bytes.max(SMALL_BYTES)).ok_or_else(|| no_memory(count, size))
     }
 
-    fn layout(bytes: usize) -> Layout {
-        Layout::from_size_align(bytes, ALIGNMENT).expect("tensor size overflows the address space")
-    }
-
-    fn allocate(bytes: usize) -> Self {
-        let layout = Self::layout(bytes);
+    fn allocate(bytes: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
         // SAFETY: the layout's size is not zero.
-        let Some(block) = NonNull::new(unsafe { alloc(layout) }) else {
-            handle_alloc_error(layout)
-        };
-        Self { block, bytes }
+        let block = NonNull::new(unsafe { alloc(layout) })?;
+        Some(Self { block, bytes })
     }
 
     /// The start of the header.
@@ -92,9 +91,19 @@ impl Buffer {
     }
 
     fn free(&mut self) {
-        // SAFETY: the block came from `allocate` with this size and is not used afterwards.
-        unsafe { dealloc(self.block.as_ptr(), Self::layout(self.bytes)) }
+        // SAFETY: the block came from `allocate` with this layout, and is not used afterwards.
+        unsafe {
+            let layout = Layout::from_size_align_unchecked(self.bytes, ALIGNMENT);
+            dealloc(self.block.as_ptr(), layout);
+        }
     }
+}
+
+#[cold]
+fn no_memory(count: usize, size: usize) -> Error {
+    Error::runtime(format!(
+        "not enough memory for a result of {count} elements of {size} bytes each"
+    ))
 }
 
 impl Drop for Buffer {
@@ -202,7 +211,7 @@ mod tests {
     #[test]
     fn elements_are_aligned_and_writable() {
         for count in [0, 1, 7, 1000, 1 << 20] {
-            let buffer = Buffer::new(count, 4);
+            let buffer = Buffer::new(count, 4).unwrap();
             assert_eq!(buffer.data() as usize % ALIGNMENT, 0);
             // SAFETY: the buffer has `count` elements of 4 bytes.
             unsafe { std::ptr::write_bytes(buffer.data(), 0xff, count * 4) };
@@ -210,24 +219,31 @@ mod tests {
     }
 
     #[test]
+    fn too_much_is_an_error() {
+        for count in [usize::MAX, usize::MAX / 4, 1 << 60] {
+            assert!(Buffer::new(count, 4).is_err());
+        }
+    }
+
+    #[test]
     fn a_small_block_is_used_again() {
-        let first = Buffer::new(10, 4).header();
-        assert_eq!(Buffer::new(20, 4).header(), first);
+        let first = Buffer::new(10, 4).unwrap().header();
+        assert_eq!(Buffer::new(20, 4).unwrap().header(), first);
     }
 
     #[test]
     fn the_pool_is_bounded() {
-        let buffers: Vec<Buffer> = (0..40).map(|_| Buffer::new(4 << 20, 1)).collect();
+        let buffers: Vec<Buffer> = (0..40).map(|_| Buffer::new(4 << 20, 1).unwrap()).collect();
         drop(buffers);
         assert!(pooled_bytes() <= POOL_BYTES);
-        drop(Buffer::new(POOL_BYTES + 1, 1));
+        drop(Buffer::new(POOL_BYTES + 1, 1).unwrap());
         assert!(pooled_bytes() <= POOL_BYTES);
     }
 
     #[test]
     fn buffers_may_end_on_another_thread() {
-        let buffer = Buffer::new(1 << 20, 4);
-        let small = Buffer::new(1, 4);
+        let buffer = Buffer::new(1 << 20, 4).unwrap();
+        let small = Buffer::new(1, 4).unwrap();
         std::thread::spawn(move || drop((buffer, small))).join().unwrap();
     }
 }

@@ -168,10 +168,10 @@ impl Engine<'_> {
             }
         }
         if let Some(done) = self.single(shape, operation) {
-            return Ok(done);
+            return done;
         }
         let region = Region::new((rows, columns), operation, |node| self.value(node))?;
-        let (buffer, data) = f32_buffer(rows * columns);
+        let (buffer, data) = f32_buffer(rows * columns)?;
         let view = View::dense(data.0, rows, columns, region.order);
         self.run_region(SharedRegion(region), data);
         Ok((buffer, view))
@@ -179,7 +179,7 @@ impl Engine<'_> {
 
     /// One operation on tensors that exist and lie in memory in one and the same order: no region
     /// is worth building.
-    fn single(&self, shape: &Shape, operation: &Operation) -> Option<(Buffer, View)> {
+    fn single(&self, shape: &Shape, operation: &Operation) -> Option<Result<(Buffer, View)>> {
         let (rows, columns) = shape.as_matrix();
         let count = rows * columns;
         let dense = |node: &Node| {
@@ -195,7 +195,10 @@ impl Engine<'_> {
             }
             _ => return None,
         };
-        let (buffer, out) = f32_buffer(count);
+        let (buffer, out) = match f32_buffer(count) {
+            Ok(made) => made,
+            Err(error) => return Some(Err(error)),
+        };
         let first = Readable(first);
         split(self.threads, count, 1024, (0.2 + nanoseconds) * count as f64, |part| {
             let at = |view: Readable| view.get().data.wrapping_add(part.start);
@@ -211,7 +214,7 @@ impl Engine<'_> {
                 }
             }
         });
-        Some((buffer, View::dense(out.get(), rows, columns, order)))
+        Some(Ok((buffer, View::dense(out.get(), rows, columns, order))))
     }
 
     /// Compute a whole region into contiguous memory.
@@ -251,7 +254,7 @@ impl Engine<'_> {
         let bias = product.bias.as_ref().map(|bias| self.value(bias)).transpose()?;
         let (m, k, n) = (left.0.rows, left.0.columns, right.0.columns);
         let bias = bias.map(|bias| bias.broadcast_to(1, n));
-        let (buffer, out) = f32_buffer(m * n);
+        let (buffer, out) = f32_buffer(m * n)?;
         let (rows, columns) = shape.as_matrix();
         let view = View::contiguous(out.0, rows, columns);
         if self.products.takes(&left.0, &right.0) {
@@ -321,7 +324,7 @@ impl Engine<'_> {
         input: &Node,
     ) -> Result<(Buffer, View)> {
         let (rows, columns) = shape.as_matrix();
-        let (buffer, out) = f32_buffer(rows * columns);
+        let (buffer, out) = f32_buffer(rows * columns)?;
         let view = View::contiguous(out.0, rows, columns);
         if along_rows(input, dim) {
             if let Some(region) = self.feeding_region(input)? {
@@ -365,7 +368,9 @@ impl Engine<'_> {
         let at_once = region.0.rows_at_once();
         let step = region.0.column_step();
         split(self.threads, rows, at_once, region.0.work(), |part| {
-            let block = Buffer::new(at_once * columns.min(step), 4);
+            // A chunk; without it nothing else would work either.
+            let block = Buffer::new(at_once * columns.min(step), 4)
+                .unwrap_or_else(|error| panic!("{error}"));
             let memory = Shared(block.data().cast());
             let mut row = part.start;
             while row < part.end {
@@ -395,7 +400,7 @@ impl Engine<'_> {
 
     fn softmax(&self, shape: &Shape, dim: usize, input: &Node) -> Result<(Buffer, View)> {
         let (rows, columns) = shape.as_matrix();
-        let (buffer, out) = f32_buffer(rows * columns);
+        let (buffer, out) = f32_buffer(rows * columns)?;
         let view = View::contiguous(out.0, rows, columns);
         let work = 1.0 * (rows * columns) as f64;
         if !along_rows(input, dim) {
@@ -433,7 +438,7 @@ impl Engine<'_> {
     fn argmax(&self, shape: &Shape, dim: usize, input: &Node) -> Result<(Buffer, View)> {
         let (rows, columns) = shape.as_matrix();
         let count = rows * columns;
-        let buffer = Buffer::new(count, size_of::<i64>());
+        let buffer = Buffer::new(count, size_of::<i64>())?;
         let operand = oriented(self.value(input)?, input, dim);
         let out = Shared(buffer.data().cast());
         let work = 0.3 * (operand.0.rows * operand.0.columns) as f64;
@@ -458,10 +463,10 @@ impl Readable {
     }
 }
 
-fn f32_buffer(count: usize) -> (Buffer, Shared) {
-    let buffer = Buffer::new(count, size_of::<f32>());
+fn f32_buffer(count: usize) -> Result<(Buffer, Shared)> {
+    let buffer = Buffer::new(count, size_of::<f32>())?;
     let data = Shared(buffer.data().cast());
-    (buffer, data)
+    Ok((buffer, data))
 }
 
 /// Whether a reduction along `dim` takes the elements of each row together.

@@ -252,7 +252,9 @@ fn with_scratch(elements: usize, work: impl FnOnce(*mut f32)) {
         let mut memory = memory.borrow_mut();
         if memory.as_ref().is_none_or(|(_, size)| *size < elements) {
             let size = elements.max(SCRATCH);
-            *memory = Some((Buffer::new(size, 4), size));
+            // A few kilobytes; without them nothing else would work either.
+            let buffer = Buffer::new(size, 4).unwrap_or_else(|error| panic!("{error}"));
+            *memory = Some((buffer, size));
         }
         if let Some((buffer, _)) = &*memory {
             work(buffer.data().cast());

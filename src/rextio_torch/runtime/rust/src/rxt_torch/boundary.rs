@@ -146,7 +146,13 @@ fn borrow(
         })
         .and_then(|borrowed| borrowed.view())
         .ok_or_else(|| wrong_tensor(value, name, expected))?;
-    if view.data.is_null() && view.rows * view.columns > 0 {
+    let shape = matrix_shape(&view, expected.rank);
+    if !shape.is_addressable() {
+        return Err(PyValueError::new_err(format!(
+            "parameter '{name}' has too many elements: shape {shape:?}; pass a smaller tensor"
+        )));
+    }
+    if view.data.is_null() && shape.elements() > 0 {
         return Err(PyValueError::new_err(format!(
             "parameter '{name}' has elements but no storage (it was freed or never allocated); \
              expected {expected}"
@@ -154,7 +160,7 @@ fn borrow(
     }
     // SAFETY: Python holds the argument for the whole call, and with it the memory of the view.
     // Another thread that writes to it meanwhile races with eager PyTorch just as well.
-    Ok(Tensor::Lazy(unsafe { NodeData::borrowed(matrix_shape(&view, expected.rank), view, None) }))
+    Ok(Tensor::Lazy(unsafe { NodeData::borrowed(shape, view, None) }))
 }
 
 fn matrix_shape(view: &View, rank: usize) -> Shape {
@@ -314,7 +320,7 @@ fn hand_over<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyAny>> {
 /// A result that is one of the arguments is a new tensor all the same.
 fn copy(node: &Node) -> PyResult<(Buffer, View)> {
     let view = compute(node)?;
-    let buffer = Buffer::new(view.rows * view.columns, size_of::<f32>());
+    let buffer = Buffer::new(view.rows * view.columns, size_of::<f32>())?;
     let data = buffer.data().cast::<f32>();
     // SAFETY: the buffer is new and has as many elements; the view is valid while the node lives.
     unsafe {

@@ -1,8 +1,9 @@
 //! The tensor of generated code, on either engine.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 
-use super::super::rxt_core::error::Result;
+use super::super::rxt_core::error::{Error, Result};
 use super::super::rxt_core::shape::Shape;
 use super::super::rxt_engine::evaluate::Engine;
 use super::super::rxt_engine::node::{Node, NodeData, Operation, View, MAX_PENDING};
@@ -25,6 +26,11 @@ impl Tensor {
     /// An operation of the fused engine. Without a function scope nothing is deferred, since
     /// Python code may run between two operations; and a long loop is computed as it goes.
     pub fn lazy(scope: Scope, shape: Shape, operation: Operation) -> Result<Self> {
+        if !shape.is_addressable() {
+            return Err(Error::runtime(format!(
+                "not enough memory for a result of shape {shape:?}"
+            )));
+        }
         let node = NodeData::pending(shape, operation);
         if scope == Scope::Operation || node.pending_count() > MAX_PENDING {
             compute(&node)?;
@@ -57,7 +63,12 @@ pub fn compute(node: &Node) -> Result<View> {
         products: &LargeProducts,
     };
     let _released = (engine.work(node) > RELEASE_GIL_NANOSECONDS).then(ReleasedGil::new);
-    engine.value(node)
+    // A broken promise inside the engine must not unwind into Python.
+    catch_unwind(AssertUnwindSafe(|| engine.value(node))).unwrap_or_else(|_| {
+        Err(Error::runtime(
+            "the native computation panicked; please report this as a bug of rextio-torch".into(),
+        ))
+    })
 }
 
 /// The GIL is not held while this lives. Nothing of Python is touched in that time.
