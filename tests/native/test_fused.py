@@ -172,8 +172,8 @@ def test_large_work_is_split_over_threads_with_equal_results(native_project) -> 
         torch.set_num_threads(before)
 
 
-def test_freed_memory_is_bounded(native_project) -> None:
-    """After results of many sizes are gone, the process keeps at most the pool's bound."""
+def test_freed_memory_does_not_pile_up(native_project) -> None:
+    """Results of many sizes, freed again and again: the process does not keep them all."""
     native, _ = native_project.pair("boundary.matrix")
     if not _fused():
         return
@@ -182,14 +182,18 @@ def test_freed_memory_is_bounded(native_project) -> None:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * 4096
 
+    def round_of_results() -> None:
+        kept = [native(value) for value in inputs]
+        del kept
+        gc.collect()
+
     inputs = [torch.randn(size, 1024) for size in range(512, 8192, 512)]
-    del inputs[-1]
-    gc.collect()
+    round_of_results()
     before = resident()
-    kept = [native(value) for value in inputs]
-    del kept
-    gc.collect()
-    assert resident() - before < (128 << 20) + (64 << 20)
+    for _ in range(4):
+        round_of_results()
+    # The pool's bound (which the crate's own tests check), not four rounds of 250 MB.
+    assert resident() - before < 128 << 20
 
 
 def test_the_results_memory_is_not_shared(native_project) -> None:
