@@ -82,7 +82,8 @@ def test_a_clean_environment_builds_a_function_from_the_wheel(distributions) -> 
     assert [entry["native"] for entry in report["functions"]] == [True]
     check = (
         "import sys, torch; sys.path.insert(0, sys.argv[1]); import heads; "
-        "x = torch.randn(3, 4); assert torch.allclose(heads.head(x), x.relu().tanh()); print('same')"
+        "x = torch.randn(3, 4); "
+        "assert torch.allclose(heads.head(x), x.relu().tanh()); print('same')"
     )
     built = project / ".rextio" / "build" / "python"
     assert output(python, "-c", check, built, REXTIO_NATIVE_MODE="native") == "same\n"
