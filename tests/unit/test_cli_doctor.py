@@ -288,7 +288,7 @@ def test_each_broken_environment_is_red_with_its_repair(
     failing = failed(how(make_environment(tmp_path, machine), machine))
     assert name in failing, failing
     # Wrong torch is wrong where it is installed and where it is asked: nothing else fails.
-    assert set(failing) <= {name, "python of the build"}
+    assert set(failing) <= {name, "python of the build", "plain rextio build"}
     assert found in failing[name].found
     assert repair in (failing[name].repair or "")
 
@@ -342,7 +342,7 @@ def test_expected_platform_is_a_warning(tmp_path: Path) -> None:
     [python_answer("/usr", None), python_answer("/opt/other", "2.10.0"), Completed(1), None],
     ids=["without torch", "another torch", "not running", "none"],
 )
-def test_a_shell_with_another_python_is_a_warning(
+def test_a_shell_with_another_python_fails_for_plain_rextio_only(
     tmp_path: Path, name: str, answer: Completed | None
 ) -> None:
     """A build sets both variables for itself; plain Rextio asks `python3` without VIRTUAL_ENV."""
@@ -362,14 +362,15 @@ def test_a_shell_with_another_python_is_a_warning(
         mine if seen["PATH"] != "/usr/bin" or answer is None else answer
     )
     shell = replace(environment, variables=variables, find=find)
-    assert failed(shell) == {}
-    check = warned(shell)["plain rextio build"]
+    assert set(failed(shell)) == {"plain rextio build"}
+    check = failed(shell)["plain rextio build"]
     assert check.expected == f"{name} on PATH is {tmp_path / 'venv'}"
     assert "activate (rextio-torch build does this by itself)" in (check.repair or "")
     prepared = shell.for_building()
     assert prepared.variables["VIRTUAL_ENV"] == environment.interpreter.prefix
     assert prepared.variables["PATH"].split(os.pathsep)[0] == environment.interpreter.scripts
     assert prepared.for_building() == prepared
+    assert failed(prepared) == {}
 
 
 def test_probes_do_not_run_in_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -573,13 +574,15 @@ def test_the_command_with_another_python_first_on_path(tmp_path: Path) -> None:
     prefix = tmp_path / "elsewhere"
     answer = json.dumps({"prefix": str(prefix), "torch": None, "error": "no torch"})
     executable(tmp_path / "bin", "python", f"echo '{answer}'")
-    _, checks = run_doctor(
+    status, checks = run_doctor(
         tmp_path,
         f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         VIRTUAL_ENV=str(prefix),
     )
+    assert status == 1
     assert checks["python of the build"]["status"] == "ok"
-    assert checks["plain rextio build"]["status"] == "warn"
+    assert checks["plain rextio build"]["status"] == "fail"
+    assert "activate" in checks["plain rextio build"]["repair"]
     assert str(tmp_path / "bin" / "python") in checks["plain rextio build"]["found"]
 
 

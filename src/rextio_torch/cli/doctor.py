@@ -360,7 +360,6 @@ def check_shell(shell: Environment) -> Check:
         f"{name} on PATH is {interpreter.prefix}",
         f"{path} of {prefix or 'nothing known'}" if path else f"no {name} on PATH",
         f"{activate} (rextio-torch build does this by itself)",
-        otherwise="warn",
     )
 
 
