@@ -322,8 +322,10 @@ class TestLoading:
         assert libraries[0].startswith(package.rpartition("/")[0])
 
 
-def test_memory_does_not_grow_with_calls_or_errors(native_project) -> None:
+def test_memory_does_not_grow_with_calls_or_errors(native_project, variant) -> None:
     """10^5 good and 10^5 failing calls leave the process as large as it was."""
+    if variant in ("fused-avx2", "fused-portable"):
+        return  # The same code around other kernels, which own no memory.
     native, _ = native_project.pair("boundary.linear_chain")
     good = (torch.randn(4, 16), torch.randn(8, 16), torch.randn(8))
     bad = (torch.randn(4, 16), torch.randn(8, 15), torch.randn(8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
 import threading
@@ -170,30 +169,6 @@ def test_large_work_is_split_over_threads_with_equal_results(native_project) -> 
             torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5, equal_nan=True)
     finally:
         torch.set_num_threads(before)
-
-
-def test_freed_memory_does_not_pile_up(native_project) -> None:
-    """Results of many sizes, freed again and again: the process does not keep them all."""
-    native, _ = native_project.pair("boundary.matrix")
-    if not _fused():
-        return
-
-    def resident() -> int:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
-
-    def round_of_results() -> None:
-        kept = [native(value) for value in inputs]
-        del kept
-        gc.collect()
-
-    inputs = [torch.randn(size, 1024) for size in range(512, 8192, 512)]
-    round_of_results()
-    before = resident()
-    for _ in range(4):
-        round_of_results()
-    # The pool's bound (which the crate's own tests check), not four rounds of 250 MB.
-    assert resident() - before < 128 << 20
 
 
 def test_the_results_memory_is_not_shared(native_project) -> None:
