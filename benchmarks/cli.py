@@ -19,7 +19,7 @@ from benchmarks.orders import BRIEF, FULL, Effort, Orders
 from benchmarks.page import render
 from benchmarks.progress import Display, Step
 from benchmarks.results import FORMAT, Json, load, save
-from benchmarks.runner import Outcome, Report, by_program, prepare, run
+from benchmarks.runner import Report, by_group, prepare, run
 from benchmarks.targets import evaluate
 
 ROOT = Path(__file__).parent.parent
@@ -149,7 +149,7 @@ class Run:
         }
 
     def all(self) -> Json:
-        """Build, prepare, measure; results are written after every program."""
+        """Build, prepare, measure; results are written after every case."""
         self.work.mkdir(parents=True, exist_ok=True)
         self.display.say("building the programs natively")
         build(self.work, self.variables)
@@ -167,8 +167,8 @@ class Run:
         return self.results
 
     def batches(self) -> list[Orders]:
-        """Return the orders of each process: a program, or all in a quick run, per thread count."""
-        groups = [list(self.ids)] if self.options.quick else by_program(self.ids)
+        """Return the orders of each process: a group, or all in a quick run, per thread count."""
+        groups = [list(self.ids)] if self.options.quick else by_group(self.ids)
         seconds = QUICK_PREPARE_SECONDS if self.options.quick else float("inf")
         return [
             Orders(
@@ -196,16 +196,16 @@ class Run:
         total = sum(len(orders.cases) for orders in batches)
         with self.display.step("measuring", total) as step:
             for orders in batches:
-                outcome = run(orders, self.variables, self.work / "logs", _reporter(step))
-                self.take(outcome, orders.threads)
-                save(self.path, self.results)
+                logs = self.work / "logs"
+                outcome = run(orders, self.variables, logs, _reporter(step), self.keep)
+                self.results["engine"] = self.results["engine"] or outcome.engine
+                for case, reason in outcome.lost.items():
+                    self.results["lost"][f"{case}, threads: {orders.threads}"] = reason
 
-    def take(self, outcome: Outcome, threads: int) -> None:
-        """Add what a process gave to the results."""
-        self.results["cases"] += outcome.records
-        self.results["engine"] = self.results["engine"] or outcome.engine
-        for case, reason in outcome.lost.items():
-            self.results["lost"][f"{case}, threads: {threads}"] = reason
+    def keep(self, record: Json) -> None:
+        """Add the record of a case to the results and write them."""
+        self.results["cases"].append(record)
+        save(self.path, self.results)
 
 
 def _reporter(step: Step) -> Report:

@@ -16,10 +16,28 @@ class Effort:
     case_seconds: float
     least_rounds: int
     most_rounds: int
+    #: A disturbed measurement is made again, so often at most, each time after waiting so long at
+    #: most for other programs to leave the processor alone.
+    attempts: int
+    quiet_seconds: float
 
 
-FULL = Effort(block_seconds=2e-3, case_seconds=3.0, least_rounds=11, most_rounds=51)
-BRIEF = Effort(block_seconds=5e-4, case_seconds=0.5, least_rounds=7, most_rounds=21)
+FULL = Effort(
+    block_seconds=2e-3,
+    case_seconds=3.0,
+    least_rounds=11,
+    most_rounds=51,
+    attempts=3,
+    quiet_seconds=60.0,
+)
+BRIEF = Effort(
+    block_seconds=5e-4,
+    case_seconds=0.5,
+    least_rounds=7,
+    most_rounds=21,
+    attempts=1,
+    quiet_seconds=0.0,
+)
 
 
 @dataclass(frozen=True)

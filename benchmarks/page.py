@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.cases import GROUPS
 from benchmarks.contenders import CONSTANTS, EXPLANATIONS, INPUTS, TITLES
+from benchmarks.quiet import QUIET_CORES, is_quiet
 from benchmarks.results import DIRECT, Row, rows
 from benchmarks.targets import LIMIT_SHARE, Verdict, evaluate
 
@@ -89,6 +90,7 @@ def _machine(results: Mapping[str, Any]) -> list[str]:
         ("this project's instruction set", engine.get("simd", "unknown")),
         ("load before and after", load),
         ("spread of the rounds", _spread(results)),
+        ("use by other programs", _others(results)),
         ("date", results["date"]),
         *results["versions"].items(),
     ]
@@ -107,6 +109,17 @@ def _spread(results: Mapping[str, Any]) -> str:
         f"more than {WIDE:.0%} in {wide} of {len(spreads)} timings"
         if spreads
         else "nothing was measured"
+    )
+
+
+def _others(results: Mapping[str, Any]) -> str:
+    known = [others for row in rows(results) if (others := row.others) is not None]
+    if not known:
+        return "unknown"
+    disturbed = sum(not is_quiet(others) for others in known)
+    return (
+        f"{median(known):.2f} cores while a case was measured, at most {max(known):.2f}; more than "
+        f"{QUIET_CORES} in {disturbed} of {len(known)} cases"
     )
 
 

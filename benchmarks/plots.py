@@ -50,14 +50,16 @@ def _draw_times(found: Sequence[Row], title: str, path: Path) -> bool:
 
     programs: dict[str, list[Row]] = {}
     for row in found:
-        programs.setdefault(row.program, []).append(row)
+        # A line through shapes of different kinds would say nothing; the bars have the others.
+        if row.group != "products" or len(set(row.data["label"].split("x"))) == 1:
+            programs.setdefault(row.program, []).append(row)
     # One size is no line.
     programs = {name: many for name, many in programs.items() if len(many) > 1}
     if not programs:
         return False
     columns = min(_COLUMNS, len(programs))
     lines = math.ceil(len(programs) / columns)
-    figure = Figure(figsize=(3.3 * columns + 0.4, 2.6 * lines + 0.9), layout="constrained")
+    figure = Figure(figsize=(3.0 * columns + 2.2, 2.5 * lines + 0.8), layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False).flatten()
     for axes in grid[len(programs) :]:
         axes.set_visible(False)
@@ -78,7 +80,7 @@ def _draw_times(found: Sequence[Row], title: str, path: Path) -> bool:
     figure.supylabel("µs per call", fontsize=8)
     figure.suptitle(title, fontsize=10)
     handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7)
+    figure.legend(handles, labels, loc="outside right upper", fontsize=7)
     figure.savefig(path, dpi=_DPI)
     return True
 

@@ -104,6 +104,12 @@ class Row:
         """The fastest rival."""
         return self.data["best"] or None
 
+    @property
+    def others(self) -> float | None:
+        """Cores that other programs used while the case was measured, if known."""
+        value = self.data.get("others")
+        return None if value is None else float(value)
+
     def has(self, contender: str) -> bool:
         """Whether a contender was measured."""
         return contender in self.data["contenders"]

@@ -1,4 +1,4 @@
-"""Runs the measuring processes, one per program and number of threads, again if they die."""
+"""Runs the measuring processes, one per group and number of threads, again if they die."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ SILENCE_SECONDS = 900.0
 
 @dataclass
 class Outcome:
-    """What the processes of some cases gave."""
+    """What the processes of some cases gave beside records."""
 
-    records: list[Json] = field(default_factory=list)
     #: Cases that could not be measured at all, with the reason.
     lost: dict[str, str] = field(default_factory=dict)
     engine: Json | None = None
@@ -35,9 +34,13 @@ class Outcome:
 
 #: Called with the id of a case, the number of its threads and what happens to it now.
 Report = Callable[[str, int, str], None]
+#: Called with the record of each measured case.
+Keep = Callable[[Json], None]
 
 
-def run(orders: Orders, variables: Mapping[str, str], logs: Path, report: Report) -> Outcome:
+def run(
+    orders: Orders, variables: Mapping[str, str], logs: Path, report: Report, keep: Keep
+) -> Outcome:
     """Run cases in a process of their own, again without what ended it, until all are done."""
     outcome = Outcome()
     left = list(orders.cases)
@@ -57,7 +60,7 @@ def run(orders: Orders, variables: Mapping[str, str], logs: Path, report: Report
                 report(case, orders.threads, "measuring")
             elif kind in ("result", "prepared"):
                 if kind == "result":
-                    outcome.records.append(event["record"])
+                    keep(event["record"])
                 case = event["record"]["id"] if kind == "result" else event["case"]
                 left.remove(case)
                 report(case, orders.threads, "done")
@@ -85,11 +88,14 @@ def run(orders: Orders, variables: Mapping[str, str], logs: Path, report: Report
 def _events(orders: Orders, variables: Mapping[str, str], logs: Path) -> Iterator[Json]:
     """Start a process and yield its events, and how it ended unless it ended well."""
     logs.mkdir(parents=True, exist_ok=True)
-    name = f"{find(orders.cases[0]).program.name}-{orders.threads}"
+    name = f"{find(orders.cases[0]).program.group}-{orders.threads}"
     log_path = logs / f"{'prepare-' if orders.prepare_only else ''}{name}.log"
     environment = {
         **variables,
         "PYTHONPATH": str(ROOT),
+        # The processor's own list of vector instructions is trusted. Else every process loads
+        # test programs to check it, each in a process of its own, which takes long.
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",
         # Compiled kernels have the number of threads in them.
         "TORCHINDUCTOR_CACHE_DIR": str(Path(orders.folder) / f"inductor-{orders.threads}"),
     }
@@ -142,11 +148,11 @@ def _last_line(path: Path) -> str:
     return text.splitlines()[-1][:200] if text else "no message"
 
 
-def by_program(case_ids: Sequence[str]) -> list[list[str]]:
-    """Group cases by their program, in order."""
+def by_group(case_ids: Sequence[str]) -> list[list[str]]:
+    """Group cases as tables do, in order."""
     groups: dict[str, list[str]] = {}
     for case_id in case_ids:
-        groups.setdefault(find(case_id).program.name, []).append(case_id)
+        groups.setdefault(find(case_id).program.group, []).append(case_id)
     return list(groups.values())
 
 
@@ -162,7 +168,7 @@ def prepare(
     def one(orders: Orders) -> Any:
         # The processes are as many as the cores; none of them needs compilers of its own beside.
         environment = {**variables, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        return run(replace(orders, prepare_only=True), environment, logs, report)
+        return run(replace(orders, prepare_only=True), environment, logs, report, lambda _: None)
 
     with ThreadPoolExecutor(processes) as pool:
         list(pool.map(one, batches))

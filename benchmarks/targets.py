@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from benchmarks.cases import CASES
 from benchmarks.contenders import RIVALS
+from benchmarks.quiet import is_quiet
 from benchmarks.results import DIRECT, EAGER, LIBTORCH, PEAK, WRAPPER, Row, rows
 from benchmarks.stats import geometric_mean
 
@@ -142,6 +143,8 @@ def judge(target: Target, row: Row) -> Verdict:
     left_out = sum(name in RIVALS for name in row.data["missing"])
     if target.against == "best" and left_out:
         note = "; ".join(filter(None, (note, f"{left_out} peers did not run")))
+    if not is_quiet(row.others):
+        note = "; ".join(filter(None, (note, "disturbed by other programs")))
     return Verdict(
         target.what, row.name, target.contender, target.against, least, value, status, note
     )
@@ -213,6 +216,8 @@ def scaling(one: Sequence[Row], two: Sequence[Row]) -> list[Verdict]:
         times = before.time(DIRECT), after.time(DIRECT)
         value = None if times[0] is None or times[1] is None else times[0] / times[1]
         status, note = status_of(value, least, after, DIRECT)
+        if not (is_quiet(before.others) and is_quiet(after.others)):
+            note = "; ".join(filter(None, (note, "disturbed by other programs")))
         what = "two threads against one"
         verdicts.append(Verdict(what, after.name, DIRECT, "one thread", least, value, status, note))
     return verdicts

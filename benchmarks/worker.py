@@ -25,10 +25,13 @@ from benchmarks.contenders import BOUND, RIVALS
 from benchmarks.eager_forms import EAGER_FORMS
 from benchmarks.inputs import make_tensors
 from benchmarks.limits import Limits
-from benchmarks.measure import time_in_turns
+from benchmarks.measure import Patience, measure
 from benchmarks.orders import Orders
 from benchmarks.peers import PEERS
 from benchmarks.results import EAGER, MEMORY, PEAK, case_record
+
+#: How long one process waits for a quiet machine, all its cases together.
+PATIENCE_SECONDS = 600.0
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -81,6 +84,7 @@ class Worker:
         except UnavailableError as error:
             self.no_limits = reason_of(error)
         self.prepared_seconds = 0.0
+        self.patience = Patience(PATIENCE_SECONDS if orders.effort.quiet_seconds else 0.0)
 
     def run(self) -> None:
         """Do all cases."""
@@ -117,8 +121,12 @@ class Worker:
             if case.flops:
                 contenders[PEAK] = self.limits.peak(case, setting.threads)
         self.say({"event": "measuring", "case": case.id})
-        rounds, calls = time_in_turns(contenders, self.orders.effort, setting.threads)
-        return case_record(case, setting.threads, rounds, calls, missing, RIVALS, BOUND)
+        measured = measure(contenders, self.orders.effort, setting.threads, self.patience)
+        record = case_record(
+            case, setting.threads, measured.rounds, measured.calls, missing, RIVALS, BOUND
+        )
+        others = measured.others
+        return {**record, "others": None if others is None else round(others, 3)}
 
     def _prepare_all(self, setting: Setting) -> tuple[dict[str, Contender], dict[str, str]]:
         contenders: dict[str, Contender] = {}

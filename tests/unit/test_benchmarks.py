@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cli, runner, stats
+from benchmarks import cli, quiet, runner, stats
 from benchmarks.cases import CASES, PROGRAMS, QUICK, find
 from benchmarks.contenders import BOUND, RIVALS
 from benchmarks.orders import BRIEF, Orders
@@ -243,6 +243,21 @@ def test_rendering_needs_neither_torch_nor_a_build(
     assert "# Benchmarks" in (tmp_path / "page.md").read_text(encoding="utf-8")
 
 
+def test_a_disturbed_case_says_so(results: dict[str, Any]) -> None:
+    results["cases"][0]["others"] = 0.5
+    found = verdict(results, "1x32x32", "fused-direct", "against='eager'")
+    assert found.note == "disturbed by other programs"
+    assert "more than 0.1 in 1 of 1 cases" in render(results, [])
+
+
+def test_other_programs_are_watched_where_the_system_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = iter([100.0, 100.0 + 1e9])
+    monkeypatch.setattr(quiet, "_busy_seconds", lambda: next(busy))
+    assert not quiet.is_quiet(quiet.Watch().others())
+    monkeypatch.setattr(quiet, "_busy_seconds", lambda: None)
+    assert quiet.is_quiet(quiet.Watch().others())
+
+
 def test_cases_are_chosen_by_pattern() -> None:
     assert cli.chosen(quick=True, only=None) == list(QUICK)
     assert cli.chosen(quick=False, only="^mlp/") == [
@@ -275,8 +290,9 @@ def test_a_contender_that_ends_the_process_is_left_out(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(runner, "_events", events)
     orders = Orders(["exp/64", "exp/4096"], 1, "work", BRIEF)
-    outcome = runner.run(orders, {}, Path("logs"), lambda *_: None)
-    assert [found["id"] for found in outcome.records] == ["exp/64", "exp/4096"]
+    records: list[dict[str, Any]] = []
+    outcome = runner.run(orders, {}, Path("logs"), lambda *_: None, records.append)
+    assert [found["id"] for found in records] == ["exp/64", "exp/4096"]
     assert not outcome.lost
     assert started[1].cases == ["exp/4096"]
     reason = "the process ended by signal 11 while preparing it"
@@ -294,8 +310,9 @@ def test_a_case_that_ends_the_process_twice_is_lost(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(runner, "_events", events)
     orders = Orders(["exp/64", "exp/4096"], 1, "work", BRIEF)
-    outcome = runner.run(orders, {}, Path("logs"), lambda *_: None)
-    assert [found["id"] for found in outcome.records] == ["exp/4096"]
+    records: list[dict[str, Any]] = []
+    outcome = runner.run(orders, {}, Path("logs"), lambda *_: None, records.append)
+    assert [found["id"] for found in records] == ["exp/4096"]
     assert outcome.lost == {"exp/64": "the process ended by signal 9"}
 
 
@@ -305,5 +322,5 @@ def test_a_process_that_does_not_start_loses_all_cases(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(runner, "_events", events)
     orders = Orders(["exp/64", "exp/4096"], 1, "work", BRIEF)
-    outcome = runner.run(orders, {}, Path("logs"), lambda *_: None)
+    outcome = runner.run(orders, {}, Path("logs"), lambda *_: None, [].append)
     assert set(outcome.lost) == {"exp/64", "exp/4096"}
