@@ -1,7 +1,5 @@
 //! The fused engine against a plain scalar reference in f64.
 
-use std::rc::Rc;
-
 use rextio_torch_runtime::rxt_core::error::Result;
 use rextio_torch_runtime::rxt_core::shape::{broadcast, Shape};
 use rextio_torch_runtime::rxt_engine::evaluate::{Engine, Products};
@@ -27,6 +25,10 @@ impl Products for NoLibrary {
 struct Both {
     node: Node,
     expected: Vec<f64>,
+}
+
+fn engine_on(isa: Isa, threads: usize) -> Engine<'static> {
+    Engine { isa, threads, products: &NoLibrary, last: false }
 }
 
 fn elements(view: View) -> Vec<f32> {
@@ -119,7 +121,7 @@ const SIZES: [[usize; 2]; 9] =
 #[test]
 fn chains_over_every_layout_and_size() {
     for (isa, threads) in engines() {
-        let engine = Engine { isa, threads, products: &NoLibrary };
+        let engine = engine_on(isa, threads);
         for sizes in SIZES {
             for layout in 0..6 {
                 let what = format!("{isa:?} {threads} {sizes:?} layout {layout}");
@@ -140,7 +142,7 @@ fn chains_over_every_layout_and_size() {
 #[test]
 fn broadcasting_rows_columns_and_scalars() {
     for (isa, threads) in engines() {
-        let engine = Engine { isa, threads, products: &NoLibrary };
+        let engine = engine_on(isa, threads);
         for [rows, columns] in SIZES {
             let matrix = input(&[rows, columns], 0, 3);
             let row = input(&[columns], 0, 4);
@@ -160,7 +162,7 @@ fn broadcasting_rows_columns_and_scalars() {
 
 #[test]
 fn a_value_used_twice_and_met_again_is_right() {
-    let engine = Engine { isa: Isa::active(), threads: 1, products: &NoLibrary };
+    let engine = engine_on(Isa::active(), 1);
     let x = input(&[9, 40], 0, 7);
     let shared = x.unary(Unary::Tanh, f64::tanh);
     let diamond = shared.binary(Binary::Mul, &shared.unary(Unary::Neg, |x| -x), |x, y| x * y);
@@ -195,7 +197,7 @@ fn reduce(input: &Both, op: Reduce, dim: usize) -> Both {
 #[test]
 fn reductions_of_inputs_and_of_pending_operations() {
     for (isa, threads) in engines() {
-        let engine = Engine { isa, threads, products: &NoLibrary };
+        let engine = engine_on(isa, threads);
         for sizes in SIZES {
             for layout in 0..6 {
                 for (op, dim) in
@@ -232,7 +234,7 @@ fn softmax(input: &Both, dim: usize) -> Both {
 #[test]
 fn softmax_along_both_dimensions() {
     for (isa, threads) in engines() {
-        let engine = Engine { isa, threads, products: &NoLibrary };
+        let engine = engine_on(isa, threads);
         for sizes in SIZES {
             for layout in 0..6 {
                 for dim in [0, 1] {
@@ -249,7 +251,7 @@ fn softmax_along_both_dimensions() {
 #[test]
 fn products_with_bias_and_activation_in_every_layout() {
     for (isa, threads) in engines() {
-        let engine = Engine { isa, threads, products: &NoLibrary };
+        let engine = engine_on(isa, threads);
         for (m, k, n) in [(1, 1, 1), (1, 32, 32), (3, 0, 4), (0, 3, 4), (5, 33, 17), (70, 65, 9)] {
             for layout in 0..6 {
                 for transposed in [false, true] {
@@ -289,11 +291,51 @@ fn products_with_bias_and_activation_in_every_layout() {
 
 #[test]
 fn a_handed_out_result_leaves_the_graph() {
-    let engine = Engine { isa: Isa::active(), threads: 1, products: &NoLibrary };
+    let engine = engine_on(Isa::active(), 1);
     let x = input(&[4], 0, 14).unary(Unary::Neg, |x| -x);
     engine.value(&x.node).unwrap();
     let (buffer, view) = x.node.take_buffer().unwrap();
     assert_eq!(view.data.cast(), buffer.data().cast_const());
     assert!(engine.value(&x.node).is_err());
-    assert_eq!(Rc::strong_count(&x.node), 1);
+    assert_eq!(x.node.count(), 1);
+}
+
+/// A product that a name stands for, and an activation of it.
+fn named_product() -> (Both, Both) {
+    let (left, right) = (input(&[3, 4], 0, 15), input(&[4, 5], 0, 16));
+    let product = Product {
+        left: left.node.clone(),
+        right: right.node.clone(),
+        right_transposed: false,
+        right_is_column: false,
+        bias: None,
+    };
+    let at = |r: usize, c: usize| {
+        (0..4).map(|q| left.expected[r * 4 + q] * right.expected[q * 5 + c]).sum()
+    };
+    let node = NodeData::pending(Shape::new(&[3, 5]), Operation::Product(product));
+    let product = Both { node, expected: (0..15).map(|i| at(i / 5, i % 5)).collect() };
+    let activation = product.unary(Unary::Relu, |x| x.max(0.0));
+    (product, activation)
+}
+
+#[test]
+fn a_named_product_is_fused_once_the_function_has_ended() {
+    let engine = Engine { last: true, ..engine_on(Isa::active(), 1) };
+    let (product, activation) = named_product();
+    activation.check(&engine, "activation");
+    assert!(product.node.view().is_none(), "the product itself was stored");
+}
+
+#[test]
+fn a_product_that_may_be_used_again_is_kept() {
+    let engine = engine_on(Isa::active(), 1);
+    let (product, activation) = named_product();
+    activation.check(&engine, "activation");
+    product.check(&engine, "product");
+
+    let engine = Engine { last: true, ..engine };
+    let (product, activation) = named_product();
+    let sum = activation.binary(Binary::Add, &product, |a, b| a + b);
+    sum.check(&engine, "sum of both");
 }

@@ -1,7 +1,5 @@
 //! Computing the value of a node.
 
-use std::rc::Rc;
-
 use super::super::rxt_core::error::{Error, Result};
 use super::super::rxt_core::shape::Shape;
 use super::super::rxt_kernels::argmax::argmax_rows;
@@ -41,6 +39,9 @@ pub struct Engine<'a> {
     pub isa: Isa,
     pub threads: usize,
     pub products: &'a dyn Products,
+    /// Whether the function has ended: no operation follows, whatever names still stand for
+    /// tensors.
+    pub last: bool,
 }
 
 /// A pointer that several threads write disjoint parts of.
@@ -146,7 +147,8 @@ impl Engine<'_> {
     /// The product that only the operation being computed needs: its activation is applied
     /// before anyone sees it.
     fn product_before(&self, input: &Node) -> Option<Product> {
-        if Rc::strong_count(input) != 1 {
+        let only = input.count() == 1 || (self.last && input.consumers() == 1);
+        if !only {
             return None;
         }
         let state = input.state().replace(State::Taken);

@@ -5,6 +5,7 @@
 //! matrix products) comes in through [`evaluate::Products`].
 
 pub mod buffer;
+mod counted;
 pub mod evaluate;
 pub mod node;
 pub mod parallel;

@@ -2,20 +2,20 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 use super::super::rxt_core::shape::Shape;
 use super::super::rxt_kernels::elementwise::{Binary, Unary};
 use super::super::rxt_kernels::reduce::Reduce;
 use super::super::rxt_kernels::view::Matrix;
 use super::buffer::Buffer;
+use super::counted::{Counted, Recycled, Store};
 
 /// The most operations that wait in one tree: bounds the graph of a long loop, and with it the
 /// depth of every recursion over it.
 pub const MAX_PENDING: u32 = 32;
 
 /// A tensor of the graph. Cloning shares it.
-pub type Node = Rc<NodeData>;
+pub type Node = Counted<NodeData>;
 
 /// Elements in memory as rows and columns (rank 1 is one row); strides in elements.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,8 @@ pub struct NodeData {
     shape: Shape,
     /// Operations that wait in this tree, counted once for each use.
     pending: Cell<u32>,
+    /// Operations that were given this tensor as an operand.
+    consumers: Cell<u32>,
     /// Whether this operation was already computed inside a region that did not keep its value.
     inlined: Cell<bool>,
     /// Whether the elements are indices (i64) and not numbers (f32).
@@ -93,12 +95,23 @@ pub struct NodeData {
     state: RefCell<State>,
 }
 
+thread_local! {
+    static STORE: RefCell<Store<NodeData>> = const { Store::new() };
+}
+
+impl Recycled for NodeData {
+    fn with_store<R>(work: impl FnOnce(&mut Store<Self>) -> R) -> Option<R> {
+        STORE.try_with(|store| work(&mut store.borrow_mut())).ok()
+    }
+}
+
 impl NodeData {
     fn with_state(shape: Shape, pending: u32, state: State) -> Node {
         let index = matches!(state, State::Pending(Operation::Argmax { .. }));
-        Rc::new(Self {
+        Counted::new(Self {
             shape,
             pending: Cell::new(pending),
+            consumers: Cell::new(0),
             inlined: Cell::new(false),
             index,
             state: RefCell::new(state),
@@ -116,7 +129,11 @@ impl NodeData {
 
     /// An operation to run later.
     pub fn pending(shape: Shape, operation: Operation) -> Node {
-        let waiting = operation.inputs().iter().flatten().map(|node| node.pending.get()).sum();
+        let mut waiting = 0u32;
+        for input in operation.inputs().into_iter().flatten() {
+            waiting = waiting.saturating_add(input.pending.get());
+            input.consumers.set(input.consumers.get().saturating_add(1));
+        }
         Self::with_state(shape, 1u32.saturating_add(waiting), State::Pending(operation))
     }
 
@@ -127,6 +144,11 @@ impl NodeData {
     /// Operations that wait in this tree.
     pub fn pending_count(&self) -> u32 {
         self.pending.get()
+    }
+
+    /// Operations that were given this tensor as an operand.
+    pub(super) fn consumers(&self) -> u32 {
+        self.consumers.get()
     }
 
     pub(super) fn state(&self) -> &RefCell<State> {

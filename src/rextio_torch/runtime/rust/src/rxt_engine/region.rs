@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::rc::Rc;
 
 use super::super::rxt_core::error::Result;
 use super::super::rxt_kernels::elementwise::{
@@ -11,13 +10,13 @@ use super::super::rxt_kernels::elementwise::{
 };
 use super::super::rxt_kernels::simd::Isa;
 use super::buffer::Buffer;
-use super::node::{Node, NodeData, Operation, Order, State, View};
+use super::node::{Node, Operation, Order, State, View};
 
 /// Scratch memory of a thread for one region, in elements: together with what the region reads
 /// and writes it stays in the first-level cache.
 const SCRATCH: usize = 8 * 1024;
 const SMALLEST_CHUNK: usize = 256;
-const LARGEST_CHUNK: usize = 2048;
+const LARGEST_CHUNK: usize = 1024;
 
 #[derive(Clone, Copy)]
 enum Source {
@@ -35,9 +34,6 @@ enum Instruction {
 pub struct Region {
     pub rows: usize,
     pub columns: usize,
-    leaves: Vec<View>,
-    /// In order; the second part is the register of the result.
-    code: Vec<(Instruction, usize)>,
     registers: usize,
     /// Elements of a chunk.
     chunk: usize,
@@ -45,15 +41,13 @@ pub struct Region {
     pub nanoseconds: f64,
     /// `Columns` where all leaves lie column by column: then rows and columns are exchanged.
     pub order: Order,
-    /// Keeps the memory of the leaves.
-    _nodes: Vec<Node>,
+    parts: Parts,
 }
 
-/// Whether a node waits to be computed element by element, and a region may do it.
-fn joins(node: &NodeData, rows: usize, columns: usize) -> bool {
-    // A smaller tensor that is broadcast is computed once, not for each row. What was inlined
-    // before is computed once more at the most: then its value is kept.
-    node.is_elementwise() && node.shape().as_matrix() == (rows, columns) && !node.mark_inlined()
+impl Drop for Region {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.parts).keep();
+    }
 }
 
 impl Region {
@@ -62,32 +56,11 @@ impl Region {
     pub fn new(
         (rows, columns): (usize, usize),
         operation: &Operation,
-        mut value: impl FnMut(&Node) -> Result<View>,
+        value: impl FnMut(&Node) -> Result<View>,
     ) -> Result<Self> {
-        let mut builder = Builder::default();
-        // Depth first, operands before the operation: `None` on the stack ends an operation.
-        let mut stack: Vec<Visit> = Vec::with_capacity(16);
-        builder.enter(operation, None, &mut stack);
-        while let Some(visit) = stack.pop() {
-            match visit {
-                Visit::Operand(node) => {
-                    if builder.source(&node).is_some() {
-                        continue;
-                    }
-                    if joins(&node, rows, columns) {
-                        let state = node.state().borrow();
-                        if let State::Pending(operation) = &*state {
-                            builder.enter(operation, Some(node.clone()), &mut stack);
-                        }
-                    } else {
-                        let view = value(&node)?.broadcast_to(rows, columns);
-                        builder.leaf(node, view);
-                    }
-                }
-                Visit::Emit(step, node) => builder.emit(step, node),
-            }
-        }
-        Ok(builder.finish(rows, columns))
+        let mut builder = Builder { parts: Parts::take(), rows, columns, nanoseconds: 0.0, value };
+        builder.operation(operation)?;
+        Ok(builder.finish())
     }
 
     /// Estimated nanoseconds for the whole region on one thread.
@@ -144,7 +117,7 @@ impl Region {
     }
 
     fn scratch_elements(&self) -> usize {
-        (self.registers + self.leaves.len()) * self.chunk
+        (self.registers + self.parts.leaves.len()) * self.chunk
     }
 
     /// # Safety
@@ -168,11 +141,11 @@ impl Region {
                 let memory = register(self.registers + index);
                 // SAFETY: the caller's promise: the block lies inside the leaf, and the leaf's
                 // scratch memory is a chunk, as large as any block.
-                unsafe { load(&self.leaves[index], row, block, memory, same) }
+                unsafe { load(&self.parts.leaves[index], row, block, memory, same) }
             }
         };
-        let last = self.code.len() - 1;
-        for (index, &(instruction, to)) in self.code.iter().enumerate() {
+        let last = self.parts.code.len() - 1;
+        for (index, &(instruction, to)) in self.parts.code.iter().enumerate() {
             let to = if index == last { out } else { register(to) };
             // SAFETY: sources and result are `elements` long, and equal or disjoint: registers
             // are, and leaves overlap neither registers nor `out`.
@@ -262,79 +235,112 @@ fn with_scratch(elements: usize, work: impl FnOnce(*mut f32)) {
     });
 }
 
-enum Visit {
-    Operand(Node),
-    /// The operands are known: emit the operation (of a node, or of the region's end).
-    Emit(Step, Option<Node>),
-}
-
-enum Step {
-    Unary(Unary, Node),
-    Binary(Binary, Node, Node),
-}
-
+/// What a region is made of and what making it needs: vectors that the thread keeps for the next
+/// region, since a small region runs in less time than it would take to allocate them.
 #[derive(Default)]
-struct Builder {
+struct Parts {
     leaves: Vec<View>,
-    nodes: Vec<Node>,
-    known: Vec<(*const NodeData, Source)>,
-    /// Instructions on values, one for each instruction; registers come at the end.
-    code: Vec<Instruction>,
-    nanoseconds: f64,
+    /// In order; the second part is the register of the result.
+    code: Vec<(Instruction, usize)>,
+    /// The nodes that became instructions or leaves: kept alive, and known by their address.
+    nodes: Vec<(Node, Source)>,
+    /// For each value, the instructions that have not read it yet.
+    uses: Vec<usize>,
+    free: Vec<usize>,
 }
 
-impl Builder {
-    fn enter(&mut self, operation: &Operation, node: Option<Node>, stack: &mut Vec<Visit>) {
-        match operation {
+thread_local! {
+    static SPARE_PARTS: RefCell<Vec<Parts>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Parts {
+    fn take() -> Self {
+        let spare = SPARE_PARTS.try_with(|spare| spare.borrow_mut().pop());
+        spare.ok().flatten().unwrap_or_default()
+    }
+
+    fn keep(mut self) {
+        self.leaves.clear();
+        self.code.clear();
+        self.nodes.clear();
+        self.uses.clear();
+        self.free.clear();
+        // At the end of a thread its store is gone, and the parts with it.
+        let _ = SPARE_PARTS.try_with(|spare| spare.borrow_mut().push(self));
+    }
+}
+
+struct Builder<F> {
+    parts: Parts,
+    rows: usize,
+    columns: usize,
+    nanoseconds: f64,
+    value: F,
+}
+
+impl<F: FnMut(&Node) -> Result<View>> Builder<F> {
+    /// Emit an operation after its operands. Recursion is as deep as operations wait: bounded.
+    fn operation(&mut self, operation: &Operation) -> Result<Source> {
+        let (instruction, nanoseconds) = match operation {
             Operation::Unary(op, input) => {
-                stack.push(Visit::Emit(Step::Unary(*op, input.clone()), node));
-                stack.push(Visit::Operand(input.clone()));
+                (Instruction::Unary(*op, self.source(input)?), op.nanoseconds())
             }
             Operation::Binary(op, left, right) => {
-                stack.push(Visit::Emit(Step::Binary(*op, left.clone(), right.clone()), node));
-                stack.push(Visit::Operand(right.clone()));
-                stack.push(Visit::Operand(left.clone()));
+                (Instruction::Binary(*op, self.source(left)?, self.source(right)?), 0.1)
             }
             _ => unreachable!("only elementwise operations join a region"),
+        };
+        self.nanoseconds += nanoseconds;
+        self.parts.code.push((instruction, 0));
+        Ok(Source::Register(self.parts.code.len() - 1))
+    }
+
+    fn source(&mut self, node: &Node) -> Result<Source> {
+        let known = self.parts.nodes.iter().find(|(known, _)| known.is(node));
+        if let Some((_, source)) = known {
+            return Ok(*source);
         }
-    }
-
-    fn source(&self, node: &Node) -> Option<Source> {
-        let wanted = Rc::as_ptr(node);
-        self.known.iter().find(|(known, _)| *known == wanted).map(|(_, source)| *source)
-    }
-
-    fn leaf(&mut self, node: Node, view: View) {
-        self.known.push((Rc::as_ptr(&node), Source::Leaf(self.leaves.len())));
-        self.leaves.push(view);
-        self.nodes.push(node);
-        self.nanoseconds += 0.2;
-    }
-
-    fn emit(&mut self, step: Step, node: Option<Node>) {
-        let find = |node: &Node| self.source(node).unwrap_or_else(|| unreachable!("operand first"));
-        let (instruction, nanoseconds) = match &step {
-            Step::Unary(op, input) => (Instruction::Unary(*op, find(input)), op.nanoseconds()),
-            Step::Binary(op, left, right) => {
-                (Instruction::Binary(*op, find(left), find(right)), 0.1)
+        let source = match self.joining(node) {
+            Some(operation) => self.operation(&operation)?,
+            None => {
+                let view = (self.value)(node)?.broadcast_to(self.rows, self.columns);
+                self.parts.leaves.push(view);
+                self.nanoseconds += 0.2;
+                Source::Leaf(self.parts.leaves.len() - 1)
             }
         };
-        if let Some(node) = node {
-            self.known.push((Rc::as_ptr(&node), Source::Register(self.code.len())));
-            self.nodes.push(node);
-        }
-        self.code.push(instruction);
-        self.nanoseconds += nanoseconds;
+        self.parts.nodes.push((node.clone(), source));
+        Ok(source)
     }
 
-    fn finish(self, rows: usize, columns: usize) -> Region {
-        let (code, registers) = allocate_registers(&self.code);
-        let (mut rows, mut columns, mut leaves) = (rows, columns, self.leaves);
+    /// The operation of a node that waits to be computed element by element, if this region may
+    /// do it.
+    fn joining(&self, node: &Node) -> Option<Operation> {
+        // A smaller tensor that is broadcast is computed once, not for each row.
+        if node.shape().as_matrix() != (self.rows, self.columns) {
+            return None;
+        }
+        // A copy: computing another operand may compute this node too.
+        let operation = match &*node.state().borrow() {
+            State::Pending(Operation::Unary(op, input)) => Operation::Unary(*op, input.clone()),
+            State::Pending(Operation::Binary(op, left, right)) => {
+                Operation::Binary(*op, left.clone(), right.clone())
+            }
+            _ => return None,
+        };
+        // What was inlined before is computed once more at the most: then its value is kept.
+        (!node.mark_inlined()).then_some(operation)
+    }
+
+    fn finish(self) -> Region {
+        let Self { mut parts, mut rows, mut columns, nanoseconds, .. } = self;
+        let registers = parts.allocate_registers();
+        let leaves = &mut parts.leaves;
         let scalar = |leaf: &View| leaf.row_stride == 0 && leaf.column_stride == 0;
         let all_lie = |order| leaves.iter().all(|leaf| scalar(leaf) || leaf.lies(order));
         let order = if !all_lie(Order::Rows) && all_lie(Order::Columns) {
             std::mem::swap(&mut rows, &mut columns);
-            leaves = leaves.into_iter().map(View::transposed).collect();
+            leaves.iter_mut().for_each(|leaf| *leaf = leaf.transposed());
             Order::Columns
         } else {
             Order::Rows
@@ -343,58 +349,64 @@ impl Builder {
         Region {
             rows,
             columns,
-            leaves,
-            code,
             registers,
             chunk: chunk.clamp(SMALLEST_CHUNK, LARGEST_CHUNK),
-            nanoseconds: self.nanoseconds,
+            nanoseconds,
             order,
-            _nodes: self.nodes,
+            parts,
         }
     }
 }
 
-/// Give each value the register of one that is not needed any more, if there is one.
-fn allocate_registers(values: &[Instruction]) -> (Vec<(Instruction, usize)>, usize) {
-    let mut uses = vec![0usize; values.len()];
-    let operands = |instruction: &Instruction| match *instruction {
-        Instruction::Unary(_, a) => [Some(a), None],
-        Instruction::Binary(_, a, b) => [Some(a), Some(b)],
-    };
-    for source in values.iter().flat_map(operands).flatten() {
-        if let Source::Register(value) = source {
+impl Parts {
+    /// Give each value the register of one that is not needed any more, if there is one: from
+    /// here on sources name registers, not values. Returns how many registers there are.
+    fn allocate_registers(&mut self) -> usize {
+        let Self { code, uses, free, .. } = self;
+        uses.resize(code.len(), 0);
+        for value in code.iter().flat_map(|(instruction, _)| instruction.values()).flatten() {
             uses[value] += 1;
         }
-    }
-    let mut register_of = vec![0usize; values.len()];
-    let mut free: Vec<usize> = Vec::new();
-    let mut registers = 0;
-    let code = values
-        .iter()
-        .enumerate()
-        .map(|(value, instruction)| {
-            let renamed = |source: Source| match source {
-                Source::Register(value) => Source::Register(register_of[value]),
-                leaf => leaf,
-            };
-            let instruction_in_registers = match *instruction {
-                Instruction::Unary(op, a) => Instruction::Unary(op, renamed(a)),
-                Instruction::Binary(op, a, b) => Instruction::Binary(op, renamed(a), renamed(b)),
-            };
-            for source in operands(instruction).into_iter().flatten() {
-                if let Source::Register(value) = source {
+        let mut registers = 0;
+        for index in 0..code.len() {
+            let (mut instruction, _) = code[index];
+            for source in instruction.sources_mut().into_iter().flatten() {
+                if let Source::Register(value) = *source {
+                    let register = code[value].1;
                     uses[value] -= 1;
                     if uses[value] == 0 {
-                        free.push(register_of[value]);
+                        free.push(register);
                     }
+                    *source = Source::Register(register);
                 }
             }
-            register_of[value] = free.pop().unwrap_or_else(|| {
+            let register = free.pop().unwrap_or_else(|| {
                 registers += 1;
                 registers - 1
             });
-            (instruction_in_registers, register_of[value])
-        })
-        .collect();
-    (code, registers)
+            code[index] = (instruction, register);
+        }
+        registers
+    }
+}
+
+impl Instruction {
+    fn sources_mut(&mut self) -> [Option<&mut Source>; 2] {
+        match self {
+            Self::Unary(_, a) => [Some(a), None],
+            Self::Binary(_, a, b) => [Some(a), Some(b)],
+        }
+    }
+
+    /// The values it reads, one for each operand.
+    fn values(self) -> [Option<usize>; 2] {
+        let value = |source| match source {
+            Source::Register(value) => Some(value),
+            Source::Leaf(_) => None,
+        };
+        match self {
+            Self::Unary(_, a) => [value(a), None],
+            Self::Binary(_, a, b) => [value(a), value(b)],
+        }
+    }
 }

@@ -303,7 +303,7 @@ fn wrap<'py>(py: Python<'py>, tensor: &tch::Tensor) -> PyResult<Bound<'py, PyAny
 
 /// Give the memory of a computed node to a Python tensor.
 fn hand_over<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyAny>> {
-    compute(node)?;
+    compute(node, true)?;
     let dtype = if node.is_index() { INT64 } else { FLOAT32 };
     let (buffer, view) = match node.take_buffer() {
         Some(owned) => owned,
@@ -319,7 +319,7 @@ fn hand_over<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyAny>> {
 
 /// A result that is one of the arguments is a new tensor all the same.
 fn copy(node: &Node) -> PyResult<(Buffer, View)> {
-    let view = compute(node)?;
+    let view = compute(node, true)?;
     let buffer = Buffer::new(view.rows * view.columns, size_of::<f32>())?;
     let data = buffer.data().cast::<f32>();
     // SAFETY: the buffer is new and has as many elements; the view is valid while the node lives.

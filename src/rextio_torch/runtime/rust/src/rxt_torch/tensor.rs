@@ -33,7 +33,7 @@ impl Tensor {
         }
         let node = NodeData::pending(shape, operation);
         if scope == Scope::Operation || node.pending_count() > MAX_PENDING {
-            compute(&node)?;
+            compute(&node, false)?;
         }
         Ok(Self::Lazy(node))
     }
@@ -52,8 +52,9 @@ impl Tensor {
 /// Work in nanoseconds from which on other Python threads may run meanwhile.
 const RELEASE_GIL_NANOSECONDS: f64 = 20_000.0;
 
-/// Compute a node; with the GIL released if that takes long enough to be worth it.
-pub fn compute(node: &Node) -> Result<View> {
+/// Compute a node; with the GIL released if that takes long enough to be worth it. `last` where no
+/// operation follows.
+pub fn compute(node: &Node, last: bool) -> Result<View> {
     if let Some(view) = node.view() {
         return Ok(view);
     }
@@ -61,6 +62,7 @@ pub fn compute(node: &Node) -> Result<View> {
         isa: Isa::active(),
         threads: tch::get_num_threads().max(1) as usize,
         products: &LargeProducts,
+        last,
     };
     let _released = (engine.work(node) > RELEASE_GIL_NANOSECONDS).then(ReleasedGil::new);
     // A broken promise inside the engine must not unwind into Python.
