@@ -97,6 +97,14 @@ class Case:
         """Floating-point operations of the matrix products in it."""
         return sum(2 * prod(self.shape(dims)) for dims in self.program.products)
 
+    @property
+    def divides(self) -> bool:
+        """Whether it is so large that some contender divides it among threads.
+
+        PyTorch divides elementwise work from 32768 elements on (`at::internal::GRAIN_SIZE`).
+        """
+        return self.floats_read + self.floats_written >= 1 << 15 or self.flops >= 1 << 20
+
 
 _LENGTHS = tuple({"n": n} for n in (1, 64, 4096, 1 << 16, 1 << 20))
 _SQUARES = tuple({"rows": side, "columns": side} for side in (1, 8, 64, 256, 1024))

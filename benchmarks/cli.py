@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks import machine
 from benchmarks.build import BuildError, build, environment, time_builds
-from benchmarks.cases import CASES, QUICK
+from benchmarks.cases import CASES, QUICK, find
 from benchmarks.orders import BRIEF, FULL, Effort, Orders
 from benchmarks.page import render
 from benchmarks.progress import Display, Step
@@ -167,8 +167,16 @@ class Run:
         return self.results
 
     def batches(self) -> list[Orders]:
-        """Return the orders of each process: a group, or all in a quick run, per thread count."""
-        groups = [list(self.ids)] if self.options.quick else by_group(self.ids)
+        """Return the orders of each process: a group, or all in a quick run, per thread count.
+
+        On several threads a full run leaves out what everyone computes on one.
+        """
+
+        def groups(threads: int) -> list[list[str]]:
+            if self.options.quick:
+                return [list(self.ids)]
+            return by_group([name for name in self.ids if threads == 1 or find(name).divides])
+
         seconds = QUICK_PREPARE_SECONDS if self.options.quick else float("inf")
         return [
             Orders(
@@ -180,7 +188,7 @@ class Run:
                 prepare_seconds=seconds,
             )
             for threads in self.threads
-            for group in groups
+            for group in groups(threads)
         ]
 
     def prepare(self, batches: Sequence[Orders]) -> None:

@@ -72,6 +72,8 @@ def _head(results: Mapping[str, Any]) -> list[str]:
         "The chain is one expression in eager PyTorch and in the peers. The typed source needs two "
         "named intermediates; in eager PyTorch these would cost time at large sizes.",
         "",
+        "With several threads only the cases are measured that some contender divides among them.",
+        "",
         "`make bench` runs all of it, which takes about an hour the first time because the peers "
         "compile for every size; `python -m benchmarks --quick` takes less than two minutes.",
         "",
