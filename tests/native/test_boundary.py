@@ -15,6 +15,8 @@ import torch.autograd.forward_ad as forward_ad
 from support.engines import assert_agrees
 from support.inputs import assert_same
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rextio_torch import engine
 
@@ -140,6 +142,155 @@ def test_a_dual_tensor_is_an_error_not_a_lost_tangent(matrix) -> None:
                 matrix(value)
         assert_same(matrix(primal), primal)
     assert_same(matrix(primal), primal)
+
+
+class Unseen(TorchDispatchMode):
+    """A mode that gives each operation another result."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return torch.full((3, 3), 7.0)
+
+
+@pytest.mark.parametrize("size", [2, 200], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "intercept",
+    [
+        lambda f, x: torch.jit.trace(f, (x, x), check_trace=False),
+        lambda f, x: make_fx(f)(x, x),
+        lambda f, x: make_fx(f, pre_dispatch=True)(x, x),
+        lambda f, x: _inside(FakeTensorMode(allow_non_fake_inputs=True), f, x),
+        lambda f, x: _inside(Unseen(), f, x),
+    ],
+    ids=["jit.trace", "make_fx", "pre-dispatch", "fake mode", "dispatch mode"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_intercepted_operations_are_an_error_not_constants(native_project, intercept, size) -> None:
+    native, eager = native_project.pair("boundary.matmul")
+    value = torch.randn(size, size)
+    with pytest.raises(ValueError, match=r"parameter 'x' .*call the Python function"):
+        intercept(native, value)
+    assert_agrees(native(value, value), eager, [value, value])
+
+
+def _inside(mode, function, value):
+    with mode:
+        return function(value, value)
+
+
+def _sliced() -> torch.Tensor:
+    return torch.ones(9, 9)[1:, 1:]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(8, 8),
+        _sliced,
+        lambda: _sliced().t(),
+        lambda: torch._neg_view(_sliced()),
+        lambda: torch.nn.Parameter(_sliced()),
+        lambda: torch.ones(8, 1)[3:].expand(5, 8),
+    ],
+    ids=["whole", "sliced", "transposed", "negative", "parameter", "expanded"],
+)
+@pytest.mark.parametrize("left", [0, 4, 60])
+def test_a_storage_that_was_freed_or_shrunk_is_an_error(matrix, make, left) -> None:
+    value = make()
+    if value.untyped_storage().nbytes() <= left:
+        left = 0
+    value.untyped_storage().resize_(left)
+    with pytest.raises(ValueError, match=r"parameter 'x' has more elements than its storage"):
+        matrix(value)
+
+
+def test_a_storage_that_just_holds_the_elements_is_enough(native_project) -> None:
+    native, eager = native_project.pair("boundary.matrix")
+    memory = torch.randn(100)
+    memory.untyped_storage().resize_(4 * 50)
+    for size, stride, offset in [
+        ((5, 10), (10, 1), 0),
+        ((7, 7), (7, 1), 1),
+        ((3, 4), (20, 3), 0),
+        ((4, 3), (3, 20), 0),
+        ((9, 9), (0, 0), 49),
+        ((0, 9), (9, 1), 49),
+    ]:
+        value = memory.as_strided(size, stride, offset)
+        assert_agrees(native(value), eager, [value])
+    empty = torch.ones(4, 4)[:, 4:]
+    empty.untyped_storage().resize_(0)
+    assert native(empty).shape == (4, 0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("offset", [1, 2, 3, 4])
+def test_memory_at_any_address_is_read(native_project, offset) -> None:
+    memory = bytearray(4 * 100 + offset)
+    value = torch.frombuffer(memory, dtype=torch.float32, offset=offset).view(10, 10)
+    # Of one sign: sums do not cancel.
+    value.copy_(torch.rand(10, 10))
+    for name, arguments in (
+        ("matrix", [value]),
+        ("vector", [value[3]]),
+        ("both", [value, value[1]]),
+        ("matmul", [value, value.t()]),
+        ("classes", [torch.tensor([1]), value]),
+    ):
+        native, eager = native_project.pair(f"boundary.{name}")
+        assert_agrees(native(*arguments), eager, arguments)
+
+
+def _free(value: torch.Tensor) -> None:
+    value.data = torch.full((64, 64), 2.0)
+
+
+def _shrink(value: torch.Tensor) -> None:
+    value.data = torch.ones(2, 2)
+
+
+def _reshape(value: torch.Tensor) -> None:
+    value.resize_(32, 128)
+
+
+def _transpose(value: torch.Tensor) -> None:
+    value.t_()
+
+
+@pytest.mark.parametrize("change", [_free, _shrink, _reshape, _transpose])
+def test_a_callback_that_replaces_an_arguments_memory(native_project, change) -> None:
+    native, eager = native_project.pair("callbacks.with_hook")
+    value, same = torch.randn(64, 64), torch.randn(64, 64)
+    same.copy_(value)
+    hooks = (native_project.native("callbacks").HOOKS, native_project.eager("callbacks").HOOKS)
+    hooks[0].append(lambda: change(value))
+    hooks[1].append(lambda: change(same))
+    try:
+        if engine().engine == "fused":
+            with pytest.raises(RuntimeError, match="parameter was given other memory"):
+                native(value, 1)
+            return
+        try:
+            expected = eager(same, 1)
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                native(value, 1)
+        else:
+            assert_same(native(value, 1), expected)
+    finally:
+        hooks[0].clear()
+        hooks[1].clear()
+
+
+def test_a_callback_may_change_values_in_place(native_project) -> None:
+    native, _ = native_project.pair("callbacks.with_hook")
+    value = torch.randn(64, 64)
+    expected = value.relu() + (value + 1)
+    hooks = native_project.native("callbacks").HOOKS
+    hooks.append(lambda: value.add_(1))
+    try:
+        assert_same(native(value, 1), expected)
+    finally:
+        hooks.clear()
 
 
 def test_results_without_memory_are_an_error_as_in_eager(native_project) -> None:

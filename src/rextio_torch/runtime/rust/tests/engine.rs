@@ -3,7 +3,7 @@
 use rextio_torch_runtime::rxt_core::error::Result;
 use rextio_torch_runtime::rxt_core::shape::{broadcast, Shape};
 use rextio_torch_runtime::rxt_engine::evaluate::{Engine, Products};
-use rextio_torch_runtime::rxt_engine::node::{Node, NodeData, Operation, Product, View};
+use rextio_torch_runtime::rxt_engine::node::{Node, NodeData, Operation, Owner, Product, View};
 use rextio_torch_runtime::rxt_kernels::elementwise::{Binary, Unary};
 use rextio_torch_runtime::rxt_kernels::reduce::Reduce;
 use rextio_torch_runtime::rxt_kernels::simd::Isa;
@@ -102,7 +102,7 @@ fn input(sizes: &[usize], layout: usize, seed: usize) -> Both {
     let memory = leak(values((rows + 2) * (columns + 2) * 3, seed));
     let view = View { data: memory.as_ptr(), rows, columns, row_stride, column_stride };
     // SAFETY: the memory is leaked, and larger than the view for every layout above.
-    let node = unsafe { NodeData::borrowed(shape, view, None) };
+    let node = unsafe { NodeData::borrowed(shape, view, Owner::Node(Box::new(()))) };
     let expected = elements(view).into_iter().map(f64::from).collect();
     Both { node, expected }
 }

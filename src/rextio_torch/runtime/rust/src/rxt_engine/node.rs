@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::ptr::NonNull;
 
 use super::super::rxt_core::shape::Shape;
 use super::super::rxt_kernels::elementwise::{Binary, Unary};
@@ -18,7 +20,7 @@ pub const MAX_PENDING: u32 = 32;
 pub type Node = Counted<NodeData>;
 
 /// Elements in memory as rows and columns (rank 1 is one row); strides in elements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     pub data: *const f32,
     pub rows: usize,
@@ -66,11 +68,18 @@ pub struct Product {
     pub bias: Option<Node>,
 }
 
+/// Who owns borrowed memory.
+pub enum Owner {
+    /// An object of the caller, who holds it for longer than the node lives.
+    Caller(NonNull<c_void>),
+    /// What the node keeps alive.
+    Node(Box<dyn Any>),
+}
+
 pub enum State {
-    /// Memory that somebody else owns: the caller's argument, or what `_owner` keeps alive.
     Borrowed {
         view: View,
-        _owner: Option<Box<dyn Any>>,
+        owner: Owner,
     },
     /// A result in memory of our own: f32 with the given strides, or i64 one after the other.
     Owned {
@@ -118,13 +127,13 @@ impl NodeData {
         })
     }
 
-    /// A tensor in memory that outlives the node, or that `owner` keeps alive.
+    /// A tensor in memory that somebody else owns.
     ///
     /// # Safety
     /// Every element of the view is valid for reading while the node lives, and nobody writes to
     /// it in that time.
-    pub unsafe fn borrowed(shape: Shape, view: View, owner: Option<Box<dyn Any>>) -> Node {
-        Self::with_state(shape, 0, State::Borrowed { view, _owner: owner })
+    pub unsafe fn borrowed(shape: Shape, view: View, owner: Owner) -> Node {
+        Self::with_state(shape, 0, State::Borrowed { view, owner })
     }
 
     /// An operation to run later.
@@ -173,6 +182,14 @@ impl NodeData {
         match &*self.state.borrow() {
             State::Borrowed { view, .. } | State::Owned { view, .. } => Some(*view),
             State::Pending(_) | State::Taken => None,
+        }
+    }
+
+    /// The caller's object and where its elements were, if the memory is the caller's.
+    pub fn lent(&self) -> Option<(NonNull<c_void>, View)> {
+        match &*self.state.borrow() {
+            State::Borrowed { view, owner: Owner::Caller(object) } => Some((*object, *view)),
+            _ => None,
         }
     }
 

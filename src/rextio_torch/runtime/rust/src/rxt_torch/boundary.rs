@@ -1,5 +1,6 @@
 //! The boundary to Python: which objects come in, how results go out, how errors are raised.
 
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,11 +13,13 @@ use pyo3::types::{PyDict, PyType};
 use super::super::rxt_core::error::{Class, Error};
 use super::super::rxt_core::shape::Shape;
 use super::super::rxt_engine::buffer::Buffer;
-use super::super::rxt_engine::node::{Node, NodeData, View};
+use super::super::rxt_engine::node::{Node, NodeData, Owner, View};
 use super::dispatch_keys::{self, DispatchKeys, NEGATIVE, ZERO_TENSOR};
 use super::dlpack::{ExchangeApi, FLOAT32, INT64};
+use super::modes;
 use super::scope::FunctionScope;
 use super::settings::{self, Engine};
+use super::storage;
 use super::tensor::{compute, Tensor};
 
 /// What an annotation promises: dtype and rank of a strided CPU tensor.
@@ -78,6 +81,23 @@ impl Torch {
         })
     }
 
+    /// Whether the storage of an argument holds every element of its view.
+    fn storage_holds(
+        &self,
+        value: &Bound<'_, PyAny>,
+        view: &View,
+        size: i64,
+        name: &str,
+    ) -> PyResult<bool> {
+        if let Some(handle) = self.keys.handle(value) {
+            // SAFETY: the handle is that of a live tensor; dense ones have a storage.
+            return Ok(unsafe { storage::holds(handle, view, size) });
+        }
+        let tensor = unpack(value, name)?;
+        // SAFETY: as above; tch's pointer is one to an `at::Tensor`.
+        Ok(unsafe { storage::holds(tensor.as_ptr().cast(), view, size) })
+    }
+
     /// Whether any tensor can be dual: outside a level of forward AD none carries a tangent.
     fn forward_ad_is_active(&self, py: Python<'_>) -> PyResult<bool> {
         // The module's globals change with the level only; CPython numbers each change.
@@ -100,8 +120,9 @@ impl Torch {
 ///
 /// Errors: `TypeError` for anything but a `torch.Tensor` or `torch.nn.Parameter` (subclasses,
 /// fake tensors among them, change what operations mean), `ValueError` for another device, dtype,
-/// rank or layout and for tensors that stand for a computation in progress (functorch wrappers,
-/// functionalised tensors, dual tensors), and for a setting that names no engine.
+/// rank or layout, for tensors that stand for a computation in progress (functorch wrappers,
+/// functionalised tensors, dual tensors), for any tensor while operations are traced or go to a
+/// dispatch mode, for a storage that was freed or shrunk, and for a setting that names no engine.
 pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyResult<Tensor> {
     // A parameter named like a Rust keyword arrives as a raw identifier.
     let name = name.strip_prefix("r#").unwrap_or(name);
@@ -116,6 +137,9 @@ pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyRe
     if !dispatch_keys::accepted(keys) {
         return Err(wrong_tensor(value, name, expected));
     }
+    if modes::intercepted() {
+        return Err(wrong_mode(name));
+    }
     if torch.forward_ad_is_active(py)? {
         refuse_tangent(&unpack(value, name)?, name)?;
     }
@@ -123,23 +147,26 @@ pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyRe
     if engine == Engine::Fused && expected.kind == tch::Kind::Float {
         let plain = keys & (NEGATIVE | ZERO_TENSOR) == 0;
         if let (true, Some(exchange)) = (plain, torch.exchange) {
-            return borrow(exchange, value, name, expected);
+            if let Some(tensor) = borrow(torch, exchange, value, name, expected)? {
+                return Ok(tensor);
+            }
         }
-        let tensor = check(unpack(value, name)?, value, name, expected)?;
+        let tensor = check(unpack(value, name)?, keys, value, name, expected)?;
         return materialise(tensor).map_err(|error| unreadable(name, &error));
     }
-    let tensor = check(unpack(value, name)?, value, name, expected)?;
+    let tensor = check(unpack(value, name)?, keys, value, name, expected)?;
     Ok(Tensor::Libtorch(Rc::new(tensor)))
 }
 
-/// The memory of an ordinary tensor, in place.
+/// The memory of an ordinary tensor, in place; `None` if no kernel can read it there.
 fn borrow(
+    torch: &Torch,
     exchange: &ExchangeApi,
     value: &Bound<'_, PyAny>,
     name: &str,
     expected: TensorType,
-) -> PyResult<Tensor> {
-    let view = exchange
+) -> PyResult<Option<Tensor>> {
+    let mut view = exchange
         .borrow(value)
         .filter(|borrowed| {
             borrowed.is_cpu() && borrowed.dtype() == FLOAT32 && borrowed.rank() == expected.rank
@@ -152,15 +179,51 @@ fn borrow(
             "parameter '{name}' has too many elements: shape {shape:?}; pass a smaller tensor"
         )));
     }
-    if view.data.is_null() && shape.elements() > 0 {
-        return Err(PyValueError::new_err(format!(
-            "parameter '{name}' has elements but no storage (it was freed or never allocated); \
-             expected {expected}"
-        )));
+    if shape.elements() == 0 {
+        // Without elements there may be no address, which no slice may have.
+        view.data = NonNull::dangling().as_ptr();
     }
+    if view.data.is_null() || !torch.storage_holds(value, &view, size_of::<f32>() as i64, name)? {
+        return Err(no_storage(name, expected));
+    }
+    if !view.data.is_aligned() {
+        return Ok(None);
+    }
+    // SAFETY: no Python object lies at null.
+    let owner = Owner::Caller(unsafe { NonNull::new_unchecked(value.as_ptr()) }.cast());
     // SAFETY: Python holds the argument for the whole call, and with it the memory of the view.
-    // Another thread that writes to it meanwhile races with eager PyTorch just as well.
-    Ok(Tensor::Lazy(unsafe { NodeData::borrowed(shape, view, None) }))
+    // Another thread that writes to it meanwhile races with eager PyTorch just as well; where the
+    // function itself calls Python, `check_lent` looks again.
+    Ok(Some(Tensor::Lazy(unsafe { NodeData::borrowed(shape, view, owner) })))
+}
+
+/// Whether an argument still lies where it was when it came in: Python code that a function calls
+/// may have given it other memory.
+pub fn check_lent(node: &Node) -> Result<(), Error> {
+    let Some((object, view)) = node.lent() else { return Ok(()) };
+    // SAFETY: operations are called with the GIL held, and the caller of the native function holds
+    // its arguments until it returns.
+    let value = unsafe {
+        let py = Python::assume_attached();
+        Bound::from_borrowed_ptr(py, object.as_ptr().cast())
+    };
+    let unchanged = || {
+        let torch = Torch::get(value.py()).ok()?;
+        let now = torch.exchange?.borrow(&value).filter(|now| now.dtype() == FLOAT32)?.view()?;
+        if now.rows * now.columns == 0 {
+            return Some((now.rows, now.columns) == (view.rows, view.columns));
+        }
+        let held = torch.storage_holds(&value, &now, size_of::<f32>() as i64, "").ok()?;
+        Some(held && now == view)
+    };
+    if unchanged() == Some(true) {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        "a parameter was given other memory, sizes or strides by Python code that the native \
+         function called; change its values in place, or call the Python function"
+            .to_owned(),
+    ))
 }
 
 fn matrix_shape(view: &View, rank: usize) -> Shape {
@@ -176,12 +239,28 @@ fn unpack(value: &Bound<'_, PyAny>, name: &str) -> PyResult<tch::Tensor> {
 
 fn check(
     tensor: tch::Tensor,
+    keys: u64,
     value: &Bound<'_, PyAny>,
     name: &str,
     expected: TensorType,
 ) -> PyResult<tch::Tensor> {
     if tensor.f_kind().ok() != Some(expected.kind) || tensor.dim() != expected.rank {
         return Err(wrong_tensor(value, name, expected));
+    }
+    if keys & ZERO_TENSOR == 0 {
+        let (sizes, strides) = (tensor.size(), tensor.stride());
+        let view = View {
+            data: NonNull::dangling().as_ptr(),
+            rows: if expected.rank == 2 { sizes[0] as usize } else { 1 },
+            columns: sizes[expected.rank - 1] as usize,
+            row_stride: if expected.rank == 2 { strides[0] as isize } else { 0 },
+            column_stride: strides[expected.rank - 1] as isize,
+        };
+        let size = if expected.kind == tch::Kind::Int64 { 8 } else { 4 };
+        // SAFETY: tch's pointer is one to an `at::Tensor`; one that is no zero tensor has a storage.
+        if !unsafe { storage::holds(tensor.as_ptr().cast(), &view, size) } {
+            return Err(no_storage(name, expected));
+        }
     }
     Ok(tensor)
 }
@@ -197,7 +276,7 @@ fn materialise(tensor: tch::Tensor) -> Result<Tensor, tch::TchError> {
     let (rows, columns) = shape.as_matrix();
     let view = View::contiguous(plain.data_ptr().cast(), rows, columns);
     // SAFETY: the node owns the tensor whose memory the view is.
-    Ok(Tensor::Lazy(unsafe { NodeData::borrowed(shape, view, Some(Box::new(plain))) }))
+    Ok(Tensor::Lazy(unsafe { NodeData::borrowed(shape, view, Owner::Node(Box::new(plain))) }))
 }
 
 /// Refuse a dual tensor: its tangent would be lost.
@@ -212,6 +291,22 @@ fn refuse_tangent(tensor: &tch::Tensor, name: &str) -> PyResult<()> {
         "parameter '{name}' carries a forward-mode AD tangent, which a native function would lose; \
          pass torch.autograd.forward_ad.unpack_dual(...).primal or call the Python function"
     )))
+}
+
+fn no_storage(name: &str, expected: TensorType) -> PyErr {
+    PyValueError::new_err(format!(
+        "parameter '{name}' has more elements than its storage holds (it was freed, resized or \
+         never allocated); expected {expected}"
+    ))
+}
+
+#[cold]
+fn wrong_mode(name: &str) -> PyErr {
+    PyValueError::new_err(format!(
+        "parameter '{name}' came in while operations are traced or go to a __torch_dispatch__ mode \
+         (torch.jit.trace, make_fx, FakeTensorMode), which a native function does not take part \
+         in; call the Python function there"
+    ))
 }
 
 fn unreadable(name: &str, error: &tch::TchError) -> PyErr {
@@ -319,6 +414,7 @@ fn hand_over<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyAny>> {
 
 /// A result that is one of the arguments is a new tensor all the same.
 fn copy(node: &Node) -> PyResult<(Buffer, View)> {
+    check_lent(node)?;
     let view = compute(node, true)?;
     let buffer = Buffer::new(view.rows * view.columns, size_of::<f32>())?;
     let data = buffer.data().cast::<f32>();

@@ -5,6 +5,8 @@
 //! by comparing with what Python is told, for tensors of different kinds. Where that does not give
 //! exactly one place, Python is asked each time.
 
+use std::ffi::c_void;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -89,6 +91,14 @@ impl DispatchKeys {
             Some(offset) => Ok(unsafe { read(tensor, offset) }),
             None => self.ask(tensor),
         }
+    }
+
+    /// The `at::Tensor` of a Python tensor, where its place is known.
+    pub fn handle(&self, tensor: &Bound<'_, PyAny>) -> Option<*const c_void> {
+        // That the keys were found behind it shows that the field is what it is taken for.
+        self.offset?;
+        // SAFETY: every object of `torch.Tensor` has this layout, as above.
+        Some(unsafe { &raw const (*tensor.as_ptr().cast::<PythonTensor>()).implementation }.cast())
     }
 
     fn ask(&self, tensor: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -5,9 +5,11 @@ mod dispatch_keys;
 mod dlpack;
 mod identity;
 mod libtorch;
+mod modes;
 pub mod ops;
 mod scope;
 mod settings;
+mod storage;
 mod tensor;
 
 pub use boundary::{Output, TensorType};

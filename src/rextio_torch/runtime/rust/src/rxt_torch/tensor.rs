@@ -8,6 +8,7 @@ use super::super::rxt_core::shape::Shape;
 use super::super::rxt_engine::evaluate::Engine;
 use super::super::rxt_engine::node::{Node, NodeData, Operation, View, MAX_PENDING};
 use super::super::rxt_kernels::simd::Isa;
+use super::boundary;
 use super::libtorch::LargeProducts;
 use super::scope::Scope;
 
@@ -30,6 +31,11 @@ impl Tensor {
             return Err(Error::runtime(format!(
                 "not enough memory for a result of shape {shape:?}"
             )));
+        }
+        if scope == Scope::Operation {
+            for input in operation.inputs().into_iter().flatten() {
+                boundary::check_lent(input)?;
+            }
         }
         let node = NodeData::pending(shape, operation);
         if scope == Scope::Operation || node.pending_count() > MAX_PENDING {
