@@ -24,7 +24,6 @@ from rextio_torch.runtime.loader import helpers
 from rextio_torch.versions import (
     PLUGIN_API_VERSION,
     PLUGIN_ID,
-    RAYON_VERSION,
     TCH_VERSION,
     __version__,
     plugin_api_fits,
@@ -97,7 +96,6 @@ class TorchPlugin:
     def crate_dependencies(self) -> tuple[CrateDependency, ...]:
         """Return the crates that generated code needs, with exact pins."""
         return (
-            CrateDependency("rayon", f"={RAYON_VERSION}"),
             CrateDependency("tch", f"={TCH_VERSION}", ("python-extension",)),
         )
 

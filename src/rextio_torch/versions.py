@@ -10,7 +10,6 @@ PYTHON_VERSION = "3.11"
 #: The generated module links this libtorch; the ABI changes with every release.
 TORCH_VERSION = "2.11.0"
 TCH_VERSION = "0.24.0"
-RAYON_VERSION = "1.11.0"
 #: `build.build-dir` in cargo's configuration is honoured from here on.
 MINIMUM_RUST_VERSION = "1.91"
 #: Disables the version check of tch's build script; never allowed here.

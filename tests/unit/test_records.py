@@ -136,7 +136,7 @@ def test_type_vocabulary(snapshot: SnapshotAssertion) -> None:
 
 def test_crates_are_pinned() -> None:
     crates = {crate.name: crate for crate in TorchPlugin().crate_dependencies()}
-    assert set(crates) == {"rayon", "tch"}
+    assert set(crates) == {"tch"}
     assert crates["tch"].features == ("python-extension",)
     assert all(CRATE_PIN_PATTERN.match(crate.version) for crate in crates.values())
 

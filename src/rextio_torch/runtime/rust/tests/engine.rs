@@ -4,6 +4,7 @@ use rextio_torch_runtime::rxt_core::error::Result;
 use rextio_torch_runtime::rxt_core::shape::{broadcast, Shape};
 use rextio_torch_runtime::rxt_engine::evaluate::{Engine, Products};
 use rextio_torch_runtime::rxt_engine::node::{Node, NodeData, Operation, Owner, Product, View};
+use rextio_torch_runtime::rxt_engine::parallel::Threads;
 use rextio_torch_runtime::rxt_kernels::elementwise::{Binary, Unary};
 use rextio_torch_runtime::rxt_kernels::reduce::Reduce;
 use rextio_torch_runtime::rxt_kernels::simd::Isa;
@@ -27,7 +28,7 @@ struct Both {
     expected: Vec<f64>,
 }
 
-fn engine_on(isa: Isa, threads: usize) -> Engine<'static> {
+fn engine_on(isa: Isa, threads: Threads) -> Engine<'static> {
     Engine { isa, threads, products: &NoLibrary, last: false }
 }
 
@@ -111,8 +112,16 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-fn engines() -> Vec<(Isa, usize)> {
-    Isa::available().flat_map(|isa| [(isa, 1), (isa, 2)]).collect()
+/// One after the other, the last part first: who reads what another part writes is found out.
+fn backwards(parts: usize, part: &(dyn Fn(usize) + Sync)) {
+    (0..parts).rev().for_each(part);
+}
+
+/// Each instruction set on one thread, on threads for work that is worth them, and in three parts
+/// whatever the size.
+fn engines() -> Vec<(Isa, Threads)> {
+    let threads = [Threads::started(1), Threads::started(2), Threads::new(3, 1e-6, backwards)];
+    Isa::available().flat_map(|isa| threads.map(|threads| (isa, threads))).collect()
 }
 
 const SIZES: [[usize; 2]; 9] =
@@ -124,7 +133,7 @@ fn chains_over_every_layout_and_size() {
         let engine = engine_on(isa, threads);
         for sizes in SIZES {
             for layout in 0..6 {
-                let what = format!("{isa:?} {threads} {sizes:?} layout {layout}");
+                let what = format!("{isa:?} {threads:?} {sizes:?} layout {layout}");
                 let a = input(&sizes, layout, 1);
                 let b = input(&sizes, 0, 2);
                 let t = a.binary(Binary::Add, &b, |x, y| x + y).unary(Unary::Tanh, f64::tanh);
@@ -150,7 +159,7 @@ fn broadcasting_rows_columns_and_scalars() {
             let one = input(&[1], 0, 6);
             let sum = matrix.binary(Binary::Add, &row, |x, y| x + y);
             let sum = column.binary(Binary::Mul, &sum, |x, y| x * y);
-            let what = format!("{isa:?} {threads} [{rows}, {columns}]");
+            let what = format!("{isa:?} {threads:?} [{rows}, {columns}]");
             sum.binary(Binary::Sub, &one, |x, y| x - y).check(&engine, &what);
             // A smaller pending operand is computed before it is broadcast.
             matrix
@@ -162,7 +171,7 @@ fn broadcasting_rows_columns_and_scalars() {
 
 #[test]
 fn a_value_used_twice_and_met_again_is_right() {
-    let engine = engine_on(Isa::active(), 1);
+    let engine = engine_on(Isa::active(), Threads::started(1));
     let x = input(&[9, 40], 0, 7);
     let shared = x.unary(Unary::Tanh, f64::tanh);
     let diamond = shared.binary(Binary::Mul, &shared.unary(Unary::Neg, |x| -x), |x, y| x * y);
@@ -203,7 +212,8 @@ fn reductions_of_inputs_and_of_pending_operations() {
                 for (op, dim) in
                     [(Reduce::Sum, 0), (Reduce::Sum, 1), (Reduce::Mean, 0), (Reduce::Mean, 1)]
                 {
-                    let what = format!("{isa:?} {threads} {sizes:?} layout {layout} {op:?} {dim}");
+                    let what =
+                        format!("{isa:?} {threads:?} {sizes:?} layout {layout} {op:?} {dim}");
                     let x = input(&sizes, layout, 8);
                     reduce(&x, op, dim).check(&engine, &what);
                     let pending = x.unary(Unary::Square, |x| x * x).unary(Unary::Exp, f64::exp);
@@ -238,7 +248,7 @@ fn softmax_along_both_dimensions() {
         for sizes in SIZES {
             for layout in 0..6 {
                 for dim in [0, 1] {
-                    let what = format!("{isa:?} {threads} {sizes:?} layout {layout} dim {dim}");
+                    let what = format!("{isa:?} {threads:?} {sizes:?} layout {layout} dim {dim}");
                     let x = input(&sizes, layout, 9);
                     softmax(&x, dim).check(&engine, &what);
                     softmax(&x.unary(Unary::Exp, f64::exp), dim).check(&engine, &what);
@@ -280,7 +290,7 @@ fn products_with_bias_and_activation_in_every_layout() {
                         let node = NodeData::pending(shape, Operation::Product(product));
                         let node = NodeData::pending(shape, Operation::Unary(Unary::Relu, node));
                         let expected = (0..m * n).map(|i| at(i / n, i % n)).collect();
-                        let what = format!("{isa:?} {threads} {m}x{k}x{n} {layout} {transposed}");
+                        let what = format!("{isa:?} {threads:?} {m}x{k}x{n} {layout} {transposed}");
                         Both { node, expected }.check(&engine, &what);
                     }
                 }
@@ -291,7 +301,7 @@ fn products_with_bias_and_activation_in_every_layout() {
 
 #[test]
 fn a_handed_out_result_leaves_the_graph() {
-    let engine = engine_on(Isa::active(), 1);
+    let engine = engine_on(Isa::active(), Threads::started(1));
     let x = input(&[4], 0, 14).unary(Unary::Neg, |x| -x);
     engine.value(&x.node).unwrap();
     let (buffer, view) = x.node.take_buffer().unwrap();
@@ -321,7 +331,7 @@ fn named_product() -> (Both, Both) {
 
 #[test]
 fn a_named_product_is_fused_once_the_function_has_ended() {
-    let engine = Engine { last: true, ..engine_on(Isa::active(), 1) };
+    let engine = Engine { last: true, ..engine_on(Isa::active(), Threads::started(1)) };
     let (product, activation) = named_product();
     activation.check(&engine, "activation");
     assert!(product.node.view().is_none(), "the product itself was stored");
@@ -329,7 +339,7 @@ fn a_named_product_is_fused_once_the_function_has_ended() {
 
 #[test]
 fn a_product_that_may_be_used_again_is_kept() {
-    let engine = engine_on(Isa::active(), 1);
+    let engine = engine_on(Isa::active(), Threads::started(1));
     let (product, activation) = named_product();
     activation.check(&engine, "activation");
     product.check(&engine, "product");

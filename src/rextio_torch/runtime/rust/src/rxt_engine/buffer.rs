@@ -4,6 +4,9 @@
 //! stores, both bounded: each thread keeps a few small blocks, and the process keeps large ones up
 //! to [`POOL_BYTES`]. A process that was forked while another thread held the store's lock just
 //! allocates: the lock is only ever tried.
+//!
+//! The largest blocks come from the system and go back to it: the C library would keep what is
+//! freed to it in a heap with holes, and its pages are small ([`pages`]).
 
 use std::alloc::{alloc, dealloc, Layout};
 use std::cell::RefCell;
@@ -60,6 +63,9 @@ impl Buffer {
     }
 
     fn allocate(bytes: usize) -> Option<Self> {
+        if bytes >= pages::LEAST_BYTES {
+            return Some(Self { block: pages::map(bytes)?, bytes });
+        }
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
         // SAFETY: the layout's size is not zero.
         let block = NonNull::new(unsafe { alloc(layout) })?;
@@ -91,8 +97,11 @@ impl Buffer {
     }
 
     fn free(&mut self) {
-        // SAFETY: the block came from `allocate` with this layout, and is not used afterwards.
+        // SAFETY: the block came from `allocate` with this size, and is not used afterwards.
         unsafe {
+            if self.bytes >= pages::LEAST_BYTES {
+                return pages::unmap(self.block, self.bytes);
+            }
             let layout = Layout::from_size_align_unchecked(self.bytes, ALIGNMENT);
             dealloc(self.block.as_ptr(), layout);
         }
@@ -122,6 +131,88 @@ impl Drop for Buffer {
             self.free();
         }
     }
+}
+
+/// Memory from the system, page by page.
+#[cfg(all(any(target_os = "linux", target_os = "macos"), target_pointer_width = "64"))]
+mod pages {
+    use std::ffi::{c_int, c_void};
+    use std::ptr::{null_mut, NonNull};
+
+    /// Blocks from this size on. Below, the C library's heap is much faster when it is warm, and
+    /// there is a limit to the number of mappings of a process.
+    pub const LEAST_BYTES: usize = 1 << 20;
+    /// Huge pages of x86-64, and of AArch64 with pages of 4 KiB.
+    const HUGE_PAGE: usize = 2 << 20;
+
+    const READ_WRITE: c_int = 1 | 2;
+    const PRIVATE: c_int = 2;
+    const ANONYMOUS: c_int = if cfg!(target_os = "linux") { 0x20 } else { 0x1000 };
+    const FAILED: *mut c_void = usize::MAX as *mut c_void;
+
+    // Of the C library that std links in any case.
+    extern "C" {
+        fn mmap(
+            address: *mut c_void,
+            bytes: usize,
+            protection: c_int,
+            flags: c_int,
+            file: c_int,
+            offset: i64,
+        ) -> *mut c_void;
+        fn munmap(address: *mut c_void, bytes: usize) -> c_int;
+        #[cfg(target_os = "linux")]
+        fn madvise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int;
+    }
+
+    /// What is mapped for a block. Linux aligns a mapping of whole huge pages; what lies beyond
+    /// the block is never touched, so it takes no memory.
+    fn mapped(bytes: usize) -> Option<usize> {
+        if bytes < HUGE_PAGE {
+            return Some(bytes);
+        }
+        bytes.checked_next_multiple_of(HUGE_PAGE)
+    }
+
+    pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+        let mapped = mapped(bytes)?;
+        // SAFETY: new memory at an address that the system chooses touches nothing that exists.
+        let block = unsafe { mmap(null_mut(), mapped, READ_WRITE, PRIVATE | ANONYMOUS, -1, 0) };
+        if block == FAILED {
+            return None;
+        }
+        #[cfg(target_os = "linux")]
+        if bytes >= HUGE_PAGE {
+            const HUGE_PAGES: c_int = 14;
+            // Only what is filled: a huge page for the last few bytes would cost its 2 MiB.
+            // SAFETY: advice on memory of our own. Where it is not taken, pages are small.
+            unsafe { madvise(block, bytes / HUGE_PAGE * HUGE_PAGE, HUGE_PAGES) };
+        }
+        NonNull::new(block.cast())
+    }
+
+    /// # Safety
+    /// The block came from [`map`] with this size, and nobody uses it any more.
+    pub unsafe fn unmap(block: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise. It cannot fail on a whole mapping.
+        unsafe { munmap(block.as_ptr().cast(), mapped(bytes).unwrap_or(bytes)) };
+    }
+}
+
+/// Elsewhere everything comes from the C library.
+#[cfg(not(all(any(target_os = "linux", target_os = "macos"), target_pointer_width = "64")))]
+mod pages {
+    use std::ptr::NonNull;
+
+    pub const LEAST_BYTES: usize = usize::MAX;
+
+    pub fn map(_: usize) -> Option<NonNull<u8>> {
+        None
+    }
+
+    /// # Safety
+    /// None: it does nothing, since [`map`] gives nothing.
+    pub unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 }
 
 /// A kept block of [`SMALL_BYTES`].

@@ -1,5 +1,7 @@
 //! Computing the value of a node.
 
+use std::ops::Range;
+
 use super::super::rxt_core::error::{Error, Result};
 use super::super::rxt_core::shape::Shape;
 use super::super::rxt_kernels::argmax::argmax_rows;
@@ -7,13 +9,15 @@ use super::super::rxt_kernels::elementwise::{
     binary_unchecked, unary_in_place, unary_unchecked, Binary, Unary,
 };
 use super::super::rxt_kernels::matmul::{matmul, Epilogue};
-use super::super::rxt_kernels::reduce::{reduce_rows, sum, Reduce};
+use super::super::rxt_kernels::reduce::{reduce_rows, sum, sum_rows, Reduce};
 use super::super::rxt_kernels::simd::Isa;
-use super::super::rxt_kernels::softmax::{softmax, softmax_in_place};
+use super::super::rxt_kernels::softmax::{
+    softmax, softmax_columns, softmax_in_place, Piece, WIDTH,
+};
 use super::super::rxt_kernels::view::Matrix;
 use super::buffer::Buffer;
 use super::node::{Node, NodeData, Operation, Order, Product, State, View};
-use super::parallel::split;
+use super::parallel::{split, split_map, Threads};
 use super::region::Region;
 
 /// Matrix products that another library computes faster.
@@ -37,7 +41,7 @@ pub trait Products: Sync {
 /// Where and how nodes are evaluated.
 pub struct Engine<'a> {
     pub isa: Isa,
-    pub threads: usize,
+    pub threads: Threads,
     pub products: &'a dyn Products,
     /// Whether the function has ended: no operation follows, whatever names still stand for
     /// tensors.
@@ -224,14 +228,17 @@ impl Engine<'_> {
         let (rows, columns) = (region.0.rows, region.0.columns);
         let work = region.0.work();
         let shared = &region;
-        if rows == 1 {
-            split(self.threads, columns, region.0.column_step(), work, |part| {
-                // SAFETY: each part is written by one thread; it lies inside the result.
-                unsafe {
-                    let out = out.part(part.start, part.len());
-                    shared.0.run(self.isa, 0..1, part, out.as_mut_ptr(), columns);
-                }
-            });
+        if self.threads.split_lines(rows, region.0.rows_at_once(), work) {
+            for row in 0..rows {
+                let step = region.0.column_step();
+                split(self.threads, columns, step, work / rows as f64, |part| {
+                    // SAFETY: each part is written by one thread; it lies inside the result.
+                    unsafe {
+                        let out = out.part(row * columns + part.start, part.len());
+                        shared.0.run(self.isa, row..row + 1, part, out.as_mut_ptr(), columns);
+                    }
+                });
+            }
         } else {
             split(self.threads, rows, region.0.rows_at_once(), work, |part| {
                 // SAFETY: as above.
@@ -335,12 +342,20 @@ impl Engine<'_> {
             }
         }
         let operand = oriented(self.value(input)?, input, dim);
-        let work = 0.2 * (operand.0.rows * operand.0.columns) as f64;
-        if operand.0.rows < self.threads && operand.0.column_stride == 1 && operand.0.rows == 1 {
-            self.reduce_one_row(op, operand, work, out);
+        let (lines, length) = (operand.0.rows, operand.0.columns);
+        let work = 0.2 * (lines * length) as f64;
+        if self.threads.split_lines(lines, 16, work) {
+            let sums = split_map(self.threads, length, 64, work, |part| {
+                let mut sums = vec![0.0; lines];
+                let matrix = operand.matrix().column_range(part.start, part.end);
+                sum_rows(self.isa, &mut sums, matrix);
+                sums
+            });
+            // SAFETY: the whole result, on this thread.
+            finish_sums(op, unsafe { out.part(0, lines) }, &sums, length);
             return Ok((buffer, view));
         }
-        split(self.threads, operand.0.rows, 16, work, |part| {
+        split(self.threads, lines, 16, work, |part| {
             // SAFETY: each part is written by one thread; it lies inside the result.
             let out = unsafe { out.part(part.start, part.len()) };
             reduce_rows(self.isa, op, out, operand.matrix().row_range(part.start, part.end));
@@ -348,34 +363,42 @@ impl Engine<'_> {
         Ok((buffer, view))
     }
 
-    /// One long row: every thread adds up a part of it, in f64.
-    fn reduce_one_row(&self, op: Reduce, operand: Readable, work: f64, out: Shared) {
-        let count = operand.0.columns;
-        let total = std::sync::Mutex::new(0.0);
-        let operand = &operand;
-        split(self.threads, count, 4096, work, |part| {
-            // SAFETY: `part` lies inside the row, whose elements are adjacent.
-            let elements =
-                unsafe { std::slice::from_raw_parts(operand.0.data.add(part.start), part.len()) };
-            let partial = sum(self.isa, elements);
-            *total.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += partial;
-        });
-        let total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: the result has one element.
-        unsafe { *out.0 = op.finish(total, count) };
-    }
-
     fn reduce_region(&self, op: Reduce, region: &SharedRegion, out: Shared) {
         let (rows, columns) = (region.0.rows, region.0.columns);
         let at_once = region.0.rows_at_once();
         let step = region.0.column_step();
-        split(self.threads, rows, at_once, region.0.work(), |part| {
+        let block = || {
             // A chunk; without it nothing else would work either.
-            let block = Buffer::new(at_once * columns.min(step), 4)
-                .unwrap_or_else(|error| panic!("{error}"));
+            Buffer::new(at_once * columns.min(step), 4).unwrap_or_else(|error| panic!("{error}"))
+        };
+        let long_row = |row: usize, part: Range<usize>, memory: Shared| {
+            let mut total = 0.0;
+            for start in part.clone().step_by(step) {
+                let count = step.min(part.end - start);
+                // SAFETY: the memory is this thread's, and holds a chunk.
+                unsafe {
+                    let columns = start..start + count;
+                    region.0.run(self.isa, row..row + 1, columns, memory.0, count);
+                    total += sum(self.isa, memory.part(0, count));
+                }
+            }
+            total
+        };
+        let work = region.0.work();
+        if self.threads.split_lines(rows, at_once, work) {
+            let sums = split_map(self.threads, columns, step, work, |part| {
+                let block = block();
+                let memory = Shared(block.data().cast());
+                (0..rows).map(|row| long_row(row, part.clone(), memory)).collect()
+            });
+            // SAFETY: the whole result, on this thread.
+            finish_sums(op, unsafe { out.part(0, rows) }, &sums, columns);
+            return;
+        }
+        split(self.threads, rows, at_once, work, |part| {
+            let block = block();
             let memory = Shared(block.data().cast());
-            let mut row = part.start;
-            while row < part.end {
+            for row in part.clone().step_by(at_once) {
                 let count = at_once.min(part.end - row);
                 // SAFETY: the block's memory is this thread's; it has `count` rows, or one chunk
                 // of a row. Each element of the result is written by one thread.
@@ -386,16 +409,9 @@ impl Engine<'_> {
                         region.0.run(self.isa, row..row + count, 0..columns, memory.0, columns);
                         reduce_rows(self.isa, op, out, Matrix::from_slice(block, count, columns));
                     } else {
-                        let mut total = 0.0;
-                        for start in (0..columns).step_by(step) {
-                            let end = columns.min(start + step);
-                            region.0.run(self.isa, row..row + 1, start..end, memory.0, end - start);
-                            total += sum(self.isa, memory.part(0, end - start));
-                        }
-                        out[0] = op.finish(total, columns);
+                        out[0] = op.finish(long_row(row, 0..columns, memory), columns);
                     }
                 }
-                row += count;
             }
         });
     }
@@ -406,12 +422,29 @@ impl Engine<'_> {
         let view = View::contiguous(out.0, rows, columns);
         let work = 1.0 * (rows * columns) as f64;
         if !along_rows(input, dim) {
-            let operand = Readable(self.value(input)?);
-            // SAFETY: the whole result, on this thread.
-            softmax(self.isa, unsafe { out.part(0, rows * columns) }, operand.matrix(), 0);
+            let operand = self.adjacent(Readable(self.value(input)?), out);
+            if self.threads.split_lines(columns, WIDTH, work) {
+                self.softmax_of_long_lines(0, operand, out);
+                return Ok((buffer, view));
+            }
+            split(self.threads, columns, WIDTH, work, |part| {
+                let matrix = operand.matrix().column_range(part.start, part.end);
+                // SAFETY: each column is written by one thread; it lies inside the result, which
+                // is the operand's memory or its own.
+                unsafe {
+                    let out = out.get().add(part.start);
+                    softmax_columns(self.isa, out, columns, matrix);
+                }
+            });
             return Ok((buffer, view));
         }
+        let is_long = self.threads.split_lines(rows, 1, work);
         if let Some(region) = self.feeding_region(input)? {
+            if is_long {
+                self.run_region(region, out);
+                self.softmax_of_long_lines(1, Readable(view), out);
+                return Ok((buffer, view));
+            }
             let at_once = region.0.rows_at_once();
             let region = &region;
             split(self.threads, rows, at_once, work + region.0.work(), |part| {
@@ -429,6 +462,10 @@ impl Engine<'_> {
             return Ok((buffer, view));
         }
         let operand = Readable(self.value(input)?);
+        if is_long {
+            self.softmax_of_long_lines(1, self.adjacent(operand, out), out);
+            return Ok((buffer, view));
+        }
         split(self.threads, rows, 1, work, |part| {
             // SAFETY: each row is written by one thread; it lies inside the result.
             let out = unsafe { out.part(part.start * columns, part.len() * columns) };
@@ -437,13 +474,92 @@ impl Engine<'_> {
         Ok((buffer, view))
     }
 
+    /// The operand if the elements of its rows are adjacent, else a copy in the result's memory.
+    fn adjacent(&self, operand: Readable, out: Shared) -> Readable {
+        let View { rows, columns, .. } = operand.0;
+        if operand.matrix().unit_rows() {
+            return operand;
+        }
+        let work = 0.5 * (rows * columns) as f64;
+        if rows == 1 {
+            split(self.threads, columns, 1024, work, |part| {
+                // SAFETY: each part is written by one thread; it lies inside the result.
+                let out = unsafe { out.part(part.start, part.len()) };
+                operand.matrix().column_range(part.start, part.end).copy_to(out);
+            });
+        } else {
+            split(self.threads, rows, 16, work, |part| {
+                // SAFETY: as above.
+                let out = unsafe { out.part(part.start * columns, part.len() * columns) };
+                operand.matrix().row_range(part.start, part.end).copy_to(out);
+            });
+        }
+        Readable(View::contiguous(out.0, rows, columns))
+    }
+
+    /// Softmax of few lines: each thread has a piece of every line. The elements of the operand's
+    /// rows are adjacent.
+    fn softmax_of_long_lines(&self, axis: usize, operand: Readable, out: Shared) {
+        let (rows, columns) = (operand.0.rows, operand.0.columns);
+        let length = [rows, columns][axis];
+        // Whole cache lines, and as many elements as the sums are taken over.
+        let step = [16, 2048][axis];
+        let piece = |part: Range<usize>| {
+            let matrix = operand.matrix();
+            let (matrix, offset) = if axis == 1 {
+                (matrix.column_range(part.start, part.end), part.start)
+            } else {
+                (matrix.row_range(part.start, part.end), part.start * columns)
+            };
+            // SAFETY: the piece lies inside the result, which is the operand's memory or its own;
+            // each piece is one thread's.
+            unsafe { Piece::new(out.get().wrapping_add(offset), columns, matrix, axis) }
+        };
+        let (threads, isa, elements) = (self.threads, self.isa, (rows * columns) as f64);
+        let max = split_map(threads, length, step, 0.2 * elements, |part| piece(part).max(isa));
+        let max = fold_lines(&max, |a, b| if b > a { b } else { a });
+        let work = 0.5 * elements;
+        let total = split_map(threads, length, step, work, |part| piece(part).exp(isa, &max));
+        let total = fold_lines(&total, |a, b| a + b);
+        split(threads, length, step, 0.3 * elements, |part| piece(part).over(isa, &total));
+    }
+
     fn argmax(&self, shape: &Shape, dim: usize, input: &Node) -> Result<(Buffer, View)> {
         let (rows, columns) = shape.as_matrix();
         let count = rows * columns;
         let buffer = Buffer::new(count, size_of::<i64>())?;
         let operand = oriented(self.value(input)?, input, dim);
         let out = Shared(buffer.data().cast());
-        let work = 0.3 * (operand.0.rows * operand.0.columns) as f64;
+        let length = operand.0.columns;
+        let work = 0.3 * (count * length) as f64;
+        if self.threads.split_lines(count, 16, work) {
+            let found = split_map(self.threads, length, 64, work, |part| {
+                let mut found = vec![0; count];
+                let matrix = operand.matrix().column_range(part.start, part.end);
+                argmax_rows(self.isa, &mut found, matrix);
+                found.iter_mut().for_each(|index| *index += part.start as i64);
+                found
+            });
+            let element = |line: usize, index: i64| {
+                // SAFETY: an index that was found in a line of the operand.
+                unsafe { *operand.matrix().at(line, index as usize) }
+            };
+            for line in 0..count {
+                let first = found[0][line];
+                let index = found[1..].iter().fold(first, |best, part| {
+                    let (old, new) = (element(line, best), element(line, part[line]));
+                    // Strictly: of equal ones the first stays; so does the first NaN.
+                    if new > old || (new.is_nan() && !old.is_nan()) {
+                        part[line]
+                    } else {
+                        best
+                    }
+                });
+                // SAFETY: the result has `count` elements of type i64.
+                unsafe { *out.get().cast::<i64>().add(line) = index };
+            }
+            return Ok((buffer, View::contiguous(out.0, rows, columns)));
+        }
         split(self.threads, count, 16, work, |part| {
             // SAFETY: each part is written by one thread; it lies inside the result, which has
             // elements of type i64.
@@ -462,6 +578,21 @@ impl Readable {
         let mut elements = vec![0.0; self.0.columns];
         self.matrix().copy_to(&mut elements);
         elements
+    }
+}
+
+/// The parts' values for each line, put together in the order of the parts.
+fn fold_lines<T: Copy>(parts: &[Vec<T>], join: impl Fn(T, T) -> T + Copy) -> Vec<T> {
+    let lines = 0..parts[0].len();
+    let fold =
+        |line: usize| parts[1..].iter().fold(parts[0][line], |all, part| join(all, part[line]));
+    lines.map(fold).collect()
+}
+
+/// Results of lines that were added up in parts.
+fn finish_sums(op: Reduce, out: &mut [f32], parts: &[Vec<f64>], length: usize) {
+    for (out, sum) in out.iter_mut().zip(fold_lines(parts, |a, b| a + b)) {
+        *out = op.finish(sum, length);
     }
 }
 

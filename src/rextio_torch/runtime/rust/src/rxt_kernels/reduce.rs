@@ -33,19 +33,30 @@ pub fn sum(isa: Isa, a: &[f32]) -> f64 {
 /// `out[r]` is the sum or mean of row `r`; for columns give the transposed view.
 /// Panics if the lengths differ.
 pub fn reduce_rows(isa: Isa, op: Reduce, out: &mut [f32], a: Matrix<'_>) {
+    let n = a.cols();
+    sum_each_row(isa, out, a, |sum| op.finish(sum, n));
+}
+
+/// `out[r]` is the sum of row `r`, not rounded: a part of a longer row.
+/// Panics if the lengths differ.
+pub fn sum_rows(isa: Isa, out: &mut [f64], a: Matrix<'_>) {
+    sum_each_row(isa, out, a, |sum| sum);
+}
+
+fn sum_each_row<T>(isa: Isa, out: &mut [T], a: Matrix<'_>, finish: impl Fn(f64) -> T) {
     assert_eq!(out.len(), a.rows(), "reduce: lengths differ");
     if a.is_empty() {
         // An empty sum is 0 and an empty mean 0 / 0.
-        out.fill(op.finish(0.0, a.cols()));
+        out.fill_with(|| finish(0.0));
     } else if a.unit_rows() {
-        isa.run(SumRows { op, out, a });
+        isa.run(SumRows { finish, out, a });
     } else if a.row_stride() == 1 && a.rows() > 1 {
-        isa.run(SumColumns { op, out, a });
+        isa.run(SumColumns { finish, out, a });
     } else {
         for (r, x) in out.iter_mut().enumerate() {
             // SAFETY: row `r` of the view, `cols` elements.
             let total = unsafe { sum_strided(a.row(r), a.cols(), a.col_stride()) };
-            *x = op.finish(total, a.cols());
+            *x = finish(total);
         }
     }
 }
@@ -68,13 +79,13 @@ impl Kernel for SumSlice<'_> {
     }
 }
 
-struct SumRows<'a, 'b> {
-    op: Reduce,
-    out: &'a mut [f32],
+struct SumRows<'a, 'b, T, F> {
+    finish: F,
+    out: &'a mut [T],
     a: Matrix<'b>,
 }
 
-impl Kernel for SumRows<'_, '_> {
+impl<T, F: Fn(f64) -> T> Kernel for SumRows<'_, '_, T, F> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -83,7 +94,7 @@ impl Kernel for SumRows<'_, '_> {
             // SAFETY: `out` has as many elements as the view has rows, and the
             // `cols` elements of a row are adjacent.
             let total = unsafe { sum_run(s, self.a.row(r), n) };
-            *x = self.op.finish(total, n);
+            *x = (self.finish)(total);
         }
     }
 }
@@ -142,20 +153,20 @@ unsafe fn sum_strided(p: *const f32, n: usize, stride: isize) -> f64 {
 
 /// Rows whose elements are far apart but which lie side by side: all of them
 /// advance together, `WIDTH` at a time, so that memory is read in order.
-struct SumColumns<'a, 'b> {
-    op: Reduce,
-    out: &'a mut [f32],
+struct SumColumns<'a, 'b, T, F> {
+    finish: F,
+    out: &'a mut [T],
     a: Matrix<'b>,
 }
 
 /// Running sums of one block: 4 KiB of the first-level cache.
 const WIDTH: usize = 512;
 
-impl Kernel for SumColumns<'_, '_> {
+impl<T, F: Fn(f64) -> T> Kernel for SumColumns<'_, '_, T, F> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let SumColumns { op, out, a } = self;
+        let SumColumns { finish, out, a } = self;
         let n = a.cols();
         for (block, out) in out.chunks_mut(WIDTH).enumerate() {
             let width = out.len();
@@ -182,7 +193,7 @@ impl Kernel for SumColumns<'_, '_> {
                 c += lines;
             }
             for (x, total) in out.iter_mut().zip(acc) {
-                *x = op.finish(total, n);
+                *x = finish(total);
             }
         }
     }

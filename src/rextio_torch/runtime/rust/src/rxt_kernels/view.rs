@@ -98,6 +98,12 @@ impl<'a> Matrix<'a> {
         Matrix { ptr: self.row(from), rows: to - from, ..self }
     }
 
+    /// Columns `from..to` only.
+    #[must_use]
+    pub fn column_range(self, from: usize, to: usize) -> Matrix<'a> {
+        self.transposed().row_range(from, to).transposed()
+    }
+
     /// Writes the elements in row-major order. Panics if `out` has another size.
     pub fn copy_to(&self, out: &mut [f32]) {
         assert_eq!(Some(out.len()), self.rows.checked_mul(self.cols), "matrix: wrong length");

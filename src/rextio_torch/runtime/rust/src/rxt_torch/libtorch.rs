@@ -1,13 +1,13 @@
 //! What the engines leave to libtorch: whole operations, and the fused engine's large products.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::rxt_core::error::{Error, Result};
 use super::super::rxt_engine::evaluate::Products;
 use super::super::rxt_engine::node::View;
 use super::super::rxt_kernels::simd::{Isa, Level};
 use super::scope::{FunctionScope, Scope};
+use super::threads::is_forked;
 
 /// Run one libtorch call in its scope; whatever goes wrong inside becomes an error.
 pub fn run(
@@ -24,25 +24,6 @@ pub fn run(
         ))),
     }
 }
-
-/// The process that loaded this module.
-static LOADED_BY: AtomicU32 = AtomicU32::new(0);
-
-/// Whether this process was forked after the module was loaded. Libtorch's threads did not come
-/// along, and waiting for them (as eager PyTorch does) would never end.
-fn is_forked() -> bool {
-    std::process::id() != LOADED_BY.load(Ordering::Relaxed)
-}
-
-extern "C" fn on_load() {
-    LOADED_BY.store(std::process::id(), Ordering::Relaxed);
-}
-
-/// Run by the loader, before anything else of this module.
-#[used]
-#[cfg_attr(target_os = "linux", link_section = ".init_array")]
-#[cfg_attr(target_os = "macos", link_section = "__DATA,__mod_init_func")]
-static ON_LOAD: extern "C" fn() = on_load;
 
 /// Products large enough that libtorch's packing pays off.
 pub struct LargeProducts;

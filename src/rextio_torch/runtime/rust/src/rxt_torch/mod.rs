@@ -11,6 +11,7 @@ mod scope;
 mod settings;
 mod storage;
 mod tensor;
+mod threads;
 
 pub use boundary::{Output, TensorType};
 pub use scope::{FunctionScope, Scope};

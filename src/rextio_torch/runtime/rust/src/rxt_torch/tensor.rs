@@ -11,6 +11,7 @@ use super::super::rxt_kernels::simd::Isa;
 use super::boundary;
 use super::libtorch::LargeProducts;
 use super::scope::Scope;
+use super::threads::threads;
 
 /// A tensor in a native function: a borrowed input or the result of an operation.
 ///
@@ -64,12 +65,8 @@ pub fn compute(node: &Node, last: bool) -> Result<View> {
     if let Some(view) = node.view() {
         return Ok(view);
     }
-    let engine = Engine {
-        isa: Isa::active(),
-        threads: tch::get_num_threads().max(1) as usize,
-        products: &LargeProducts,
-        last,
-    };
+    let engine =
+        Engine { isa: Isa::active(), threads: threads(), products: &LargeProducts, last };
     let _released = (engine.work(node) > RELEASE_GIL_NANOSECONDS).then(ReleasedGil::new);
     // A broken promise inside the engine must not unwind into Python.
     catch_unwind(AssertUnwindSafe(|| engine.value(node))).unwrap_or_else(|_| {
