@@ -95,9 +95,7 @@ class TorchPlugin:
 
     def crate_dependencies(self) -> tuple[CrateDependency, ...]:
         """Return the crates that generated code needs, with exact pins."""
-        return (
-            CrateDependency("tch", f"={TCH_VERSION}", ("python-extension",)),
-        )
+        return (CrateDependency("tch", f"={TCH_VERSION}", ("python-extension",)),)
 
     def function_scope_guard(
         self, ctx: PluginFunctionScopeContext

@@ -1,5 +1,7 @@
 //! The fused engine against a plain scalar reference in f64.
 
+use std::cell::Cell;
+
 use rextio_torch_runtime::rxt_core::error::Result;
 use rextio_torch_runtime::rxt_core::shape::{broadcast, Shape};
 use rextio_torch_runtime::rxt_engine::evaluate::{Engine, Products};
@@ -258,11 +260,152 @@ fn softmax_along_both_dimensions() {
     }
 }
 
+/// The index of the largest element of each line: the first of equal ones, the first NaN before
+/// all.
+fn argmax(input: &Both, dim: usize) -> (Node, Vec<i64>) {
+    let (rows, columns) = input.sizes();
+    let (lines, length) = if dim == 1 { (rows, columns) } else { (columns, rows) };
+    let expected = (0..lines)
+        .map(|line| {
+            let at = |j: usize| {
+                input.expected[if dim == 1 { line * columns + j } else { j * columns + line }]
+            };
+            let larger =
+                |best: usize, j: usize| at(j) > at(best) || (at(j).is_nan() && !at(best).is_nan());
+            (1..length).fold(0, |best, j| if larger(best, j) { j } else { best }) as i64
+        })
+        .collect();
+    let operation = Operation::Argmax { dim, input: input.node.clone() };
+    (NodeData::pending(Shape::new(&[lines]), operation), expected)
+}
+
+#[test]
+fn argmax_with_ties_and_nan() {
+    for (isa, threads) in engines() {
+        let engine = engine_on(isa, threads);
+        for sizes in SIZES.into_iter().filter(|sizes| !sizes.contains(&0)) {
+            for layout in 0..6 {
+                let x = input(&sizes, layout, 15);
+                // Of -0.99 to 0.99 the root: some lines have a NaN, many have several.
+                let moved = x.binary(Binary::Add, &input(&[1], 0, 16), |x, y| x + y);
+                let with_nan = moved.unary(Unary::Sqrt, f64::sqrt);
+                for both in [&x, &with_nan] {
+                    for dim in [0, 1] {
+                        let (node, expected) = argmax(both, dim);
+                        let view = engine.value(&node).unwrap();
+                        let found: Vec<i64> = (0..expected.len())
+                            // SAFETY: a result of so many elements of type i64.
+                            .map(|i| unsafe { *view.data.cast::<i64>().add(i) })
+                            .collect();
+                        assert_eq!(found, expected, "{isa:?} {threads:?} {sizes:?} {layout} {dim}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Calls with several parts.
+    static SPLITS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn counted(parts: usize, part: &(dyn Fn(usize) + Sync)) {
+    SPLITS.set(SPLITS.get() + 1);
+    backwards(parts, part);
+}
+
+#[test]
+fn large_work_of_every_kind_is_split_with_equal_results() {
+    type Case = (&'static str, fn() -> Node);
+    fn node(input: &Both, operation: impl FnOnce(Node) -> Operation, sizes: &[usize]) -> Node {
+        NodeData::pending(Shape::new(sizes), operation(input.node.clone()))
+    }
+    fn product(m: usize, k: usize, n: usize) -> Node {
+        let product = Product {
+            left: input(&[m, k], 0, 10).node,
+            right: input(&[n, k], 0, 11).node,
+            right_transposed: true,
+            right_is_column: false,
+            bias: None,
+        };
+        NodeData::pending(Shape::new(&[m, n]), Operation::Product(product))
+    }
+    fn chain(sizes: &[usize], layout: usize) -> Both {
+        input(sizes, layout, 1).unary(Unary::Tanh, f64::tanh).unary(Unary::Exp, f64::exp)
+    }
+    fn sum(input: &Both, dim: usize) -> Node {
+        let (rows, columns) = input.sizes();
+        let op = Reduce::Sum;
+        let sizes = [if dim == input.node.shape().len() - 1 { rows } else { columns }];
+        node(input, |input| Operation::Reduce { op, dim, input }, &sizes)
+    }
+    fn argmax(input: &Both, dim: usize) -> Node {
+        let (rows, columns) = input.sizes();
+        let sizes = [if dim == input.node.shape().len() - 1 { rows } else { columns }];
+        node(input, |input| Operation::Argmax { dim, input }, &sizes)
+    }
+    fn softmax(input: &Both, dim: usize) -> Node {
+        let sizes = *input.node.shape();
+        NodeData::pending(sizes, Operation::Softmax { dim, input: input.node.clone() })
+    }
+    let cases: &[Case] = &[
+        ("unary", || input(&[1 << 18], 0, 1).unary(Unary::Exp, f64::exp).node),
+        ("chain of one row", || chain(&[1 << 18], 0).node),
+        ("chain of few rows", || chain(&[3, 1 << 17], 0).node),
+        ("chain of rows", || chain(&[900, 300], 2).node),
+        ("sum of one row", || sum(&input(&[1 << 20], 0, 1), 0)),
+        ("sum of one row apart", || sum(&input(&[1 << 20], 2, 1), 0)),
+        ("sum of few rows", || sum(&input(&[3, 1 << 19], 0, 1), 1)),
+        ("sum of few columns", || sum(&input(&[1 << 19, 3], 0, 1), 0)),
+        ("sum of rows", || sum(&input(&[1000, 1000], 0, 1), 1)),
+        ("sum of columns", || sum(&input(&[1000, 1000], 0, 1), 0)),
+        ("sum of a chain", || sum(&chain(&[1 << 18], 0), 0)),
+        ("sum of a chain of rows", || sum(&chain(&[600, 600], 0), 1)),
+        ("argmax of one row", || argmax(&input(&[1 << 20], 0, 1), 0)),
+        ("argmax of few rows", || argmax(&input(&[3, 1 << 19], 0, 1), 1)),
+        ("argmax of few columns", || argmax(&input(&[1 << 19, 3], 0, 1), 0)),
+        ("argmax of rows", || argmax(&input(&[1000, 1000], 0, 1), 1)),
+        ("argmax of columns", || argmax(&input(&[1000, 1000], 0, 1), 0)),
+        ("softmax of one row", || softmax(&input(&[1 << 19], 0, 1), 0)),
+        ("softmax of one row apart", || softmax(&input(&[1 << 19], 2, 1), 0)),
+        ("softmax of few columns", || softmax(&input(&[1 << 17, 3], 0, 1), 0)),
+        ("softmax of columns", || softmax(&input(&[600, 600], 0, 1), 0)),
+        ("softmax of columns that lie so", || softmax(&input(&[600, 600], 1, 1), 0)),
+        ("softmax of rows", || softmax(&input(&[600, 600], 0, 1), 1)),
+        ("softmax of rows that lie apart", || softmax(&input(&[600, 600], 1, 1), 1)),
+        ("softmax of a chain", || softmax(&chain(&[1 << 18], 0), 0)),
+        ("one row times a matrix", || product(1, 2000, 1000)),
+        ("few rows times a matrix", || product(4, 1000, 1000)),
+        ("matrix times matrix", || product(100, 300, 300)),
+    ];
+    let isa = Isa::active();
+    let bits = |node: &Node, threads: Threads| -> Vec<f32> {
+        elements(engine_on(isa, threads).value(node).unwrap())
+    };
+    for (name, make) in cases {
+        let alone = bits(&make(), Threads::started(1));
+        for count in [2, 3] {
+            SPLITS.set(0);
+            let together = bits(&make(), Threads::new(count, 20_000.0, counted));
+            assert!(SPLITS.get() > 0, "{name} was not split");
+            let largest = alone.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+            for (&a, &b) in alone.iter().zip(&together) {
+                // Sums in another order; in a product terms cancel.
+                let near = (a - b).abs() <= 1e-6 * largest;
+                assert!(a.to_bits() == b.to_bits() || near, "{name}: {a} alone, {b} together");
+            }
+        }
+    }
+}
+
 #[test]
 fn products_with_bias_and_activation_in_every_layout() {
     for (isa, threads) in engines() {
         let engine = engine_on(isa, threads);
-        for (m, k, n) in [(1, 1, 1), (1, 32, 32), (3, 0, 4), (0, 3, 4), (5, 33, 17), (70, 65, 9)] {
+        for (m, k, n) in
+            [(1, 1, 1), (1, 32, 32), (3, 0, 4), (0, 3, 4), (5, 33, 17), (9, 20, 300), (70, 65, 9)]
+        {
             for layout in 0..6 {
                 for transposed in [false, true] {
                     let left = input(&[m, k], layout, 10);

@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn elements_are_aligned_and_writable() {
-        for count in [0, 1, 7, 1000, 1 << 20] {
+        for count in [0, 1, 7, 1000, 1 << 18, (1 << 20) - 32, (1 << 20) - 31, 3 << 20] {
             let buffer = Buffer::new(count, 4).unwrap();
             assert_eq!(buffer.data() as usize % ALIGNMENT, 0);
             // SAFETY: the buffer has `count` elements of 4 bytes.

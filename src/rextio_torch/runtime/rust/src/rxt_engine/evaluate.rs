@@ -286,13 +286,23 @@ impl Engine<'_> {
         });
         let bias = copied.as_deref().or(adjacent);
         let work = product_work(m, k, n);
-        if m == 1 {
+        if m.div_ceil(8) < self.threads.count {
+            // Few rows: the time goes into reading the right operand, a part on each thread.
             split(self.threads, n, 64, work, |part| {
-                let columns = right.matrix().transposed().row_range(part.start, part.end);
+                let width = part.len();
+                let columns = right.matrix().column_range(part.start, part.end);
                 let epilogue = Epilogue { bias: bias.map(|bias| &bias[part.clone()]), op };
-                // SAFETY: each part is written by one thread; it lies inside the result.
-                let out = unsafe { out.part(part.start, part.len()) };
-                matmul(self.isa, out, left.matrix(), columns.transposed(), epilogue);
+                if m == 1 || width == n {
+                    // SAFETY: each part is written by one thread; it lies inside the result.
+                    let out = unsafe { out.part(part.start, m * width) };
+                    return matmul(self.isa, out, left.matrix(), columns, epilogue);
+                }
+                let mut block = vec![0.0; m * width];
+                matmul(self.isa, &mut block, left.matrix(), columns, epilogue);
+                for (row, from) in block.chunks_exact(width).enumerate() {
+                    // SAFETY: as above.
+                    unsafe { out.part(row * n + part.start, width) }.copy_from_slice(from);
+                }
             });
         } else {
             split(self.threads, m, 8, work, |part| {
