@@ -204,6 +204,42 @@ def test_many_python_threads_at_once_between_operations_of_pytorch(native_projec
     assert not wrong
 
 
+def _in_a_process_of_its_own(native_project, script: str) -> list[int]:
+    """Run a script on the fused engine and return the numbers that it prints."""
+    built = native_project.path / ".rextio" / "build" / "python"
+    done = run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=built,
+        PYTHONPATH=str(built),
+        REXTIO_TORCH_SIMD=None,
+        REXTIO_TORCH_ENGINE=None,
+    )
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_the_threads_are_those_of_pytorch(native_project, variant) -> None:
+    """A second pool would lose the cores to PyTorch's threads, which wait in a busy loop."""
+    if variant != "fused-portable":
+        return  # The threads are the same under every kernel.
+    script = """\
+        import boundary, os, torch
+
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        x = torch.randn(1 << 22)
+        torch.set_num_threads(2)
+        before = threads()
+        boundary.vector(x)
+        ours = threads()
+        torch.exp(x)
+        print(before, ours, threads())
+        """
+    before, ours, both = _in_a_process_of_its_own(native_project, script)
+    assert ours == before + 1
+    assert both == ours
+
+
 def test_freed_memory_does_not_pile_up(native_project, variant) -> None:
     """Results of many large sizes, freed again and again: the process does not keep them."""
     if variant != "fused-portable":
@@ -226,16 +262,9 @@ def test_freed_memory_does_not_pile_up(native_project, variant) -> None:
             round_of_results()
         print(resident() - before)
         """
-    built = native_project.path / ".rextio" / "build" / "python"
-    done = run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        cwd=built,
-        PYTHONPATH=str(built),
-        REXTIO_TORCH_SIMD=None,
-        REXTIO_TORCH_ENGINE=None,
-    )
+    (grown,) = _in_a_process_of_its_own(native_project, script)
     # Each round frees 240 MB; the store's own bound (128 MiB) is reached in the first.
-    assert int(done.stdout) < 16 << 20
+    assert grown < 16 << 20
 
 
 def test_the_results_memory_is_not_shared(native_project) -> None:

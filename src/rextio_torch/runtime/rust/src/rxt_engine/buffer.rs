@@ -139,11 +139,11 @@ mod pages {
     use std::ffi::{c_int, c_void};
     use std::ptr::{null_mut, NonNull};
 
-    /// Blocks from this size on. Below, the C library's heap is much faster when it is warm, and
-    /// there is a limit to the number of mappings of a process.
-    pub const LEAST_BYTES: usize = 1 << 20;
-    /// Huge pages of x86-64, and of AArch64 with pages of 4 KiB.
+    /// A huge page of x86-64, and of AArch64 with pages of 4 KiB.
     const HUGE_PAGE: usize = 2 << 20;
+    /// Blocks from this size on. Below, the faults of small pages cost more than filling them, and
+    /// the C library's heap is much faster when it is warm.
+    pub const LEAST_BYTES: usize = HUGE_PAGE;
 
     const READ_WRITE: c_int = 1 | 2;
     const PRIVATE: c_int = 2;
@@ -168,9 +168,6 @@ mod pages {
     /// What is mapped for a block. Linux aligns a mapping of whole huge pages; what lies beyond
     /// the block is never touched, so it takes no memory.
     fn mapped(bytes: usize) -> Option<usize> {
-        if bytes < HUGE_PAGE {
-            return Some(bytes);
-        }
         bytes.checked_next_multiple_of(HUGE_PAGE)
     }
 
@@ -182,7 +179,7 @@ mod pages {
             return None;
         }
         #[cfg(target_os = "linux")]
-        if bytes >= HUGE_PAGE {
+        {
             const HUGE_PAGES: c_int = 14;
             // Only what is filled: a huge page for the last few bytes would cost its 2 MiB.
             // SAFETY: advice on memory of our own. Where it is not taken, pages are small.
