@@ -65,8 +65,7 @@ pub fn compute(node: &Node, last: bool) -> Result<View> {
     if let Some(view) = node.view() {
         return Ok(view);
     }
-    let engine =
-        Engine { isa: Isa::active(), threads: threads(), products: &LargeProducts, last };
+    let engine = Engine { isa: Isa::active(), threads: threads(), products: &LargeProducts, last };
     let _released = (engine.work(node) > RELEASE_GIL_NANOSECONDS).then(ReleasedGil::new);
     // A broken promise inside the engine must not unwind into Python.
     catch_unwind(AssertUnwindSafe(|| engine.value(node))).unwrap_or_else(|_| {
