@@ -14,13 +14,13 @@ use super::super::rxt_core::error::{Class, Error};
 use super::super::rxt_core::shape::Shape;
 use super::super::rxt_engine::buffer::Buffer;
 use super::super::rxt_engine::node::{Node, NodeData, Owner, View};
-use super::dispatch_keys::{self, DispatchKeys, NEGATIVE, ZERO_TENSOR};
+use super::dispatch_keys::{self, NEGATIVE, ZERO_TENSOR};
 use super::dlpack::{ExchangeApi, FLOAT32, INT64};
 use super::modes;
 use super::scope::FunctionScope;
 use super::settings::{self, Engine};
-use super::storage;
 use super::tensor::{compute, Tensor};
+use super::tensor_impl::{Reader, TensorImpl};
 
 /// What an annotation promises: dtype and rank of a strided CPU tensor.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +59,7 @@ struct Torch {
     forward_ad: Py<PyDict>,
     /// The version of those globals at which there was no level.
     inactive_version: AtomicU64,
-    keys: DispatchKeys,
-    /// Where the installed torch has it; without it every input takes the way through libtorch.
+    reader: Reader,
     exchange: Option<&'static ExchangeApi>,
 }
 
@@ -76,26 +75,9 @@ impl Torch {
                 parameter: torch.getattr("nn")?.getattr("Parameter")?.cast_into()?.unbind(),
                 forward_ad: py.import("torch.autograd.forward_ad")?.dict().unbind(),
                 inactive_version: AtomicU64::new(0),
-                keys: DispatchKeys::new(&torch)?,
+                reader: Reader::new(&torch)?,
             })
         })
-    }
-
-    /// Whether the storage of an argument holds every element of its view.
-    fn storage_holds(
-        &self,
-        value: &Bound<'_, PyAny>,
-        view: &View,
-        size: i64,
-        name: &str,
-    ) -> PyResult<bool> {
-        if let Some(handle) = self.keys.handle(value) {
-            // SAFETY: the handle is that of a live tensor; dense ones have a storage.
-            return Ok(unsafe { storage::holds(handle, view, size) });
-        }
-        let tensor = unpack(value, name)?;
-        // SAFETY: as above; tch's pointer is one to an `at::Tensor`.
-        Ok(unsafe { storage::holds(tensor.as_ptr().cast(), view, size) })
     }
 
     /// Whether any tensor can be dual: outside a level of forward AD none carries a tangent.
@@ -133,7 +115,7 @@ pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyRe
     if class.cast() != torch.tensor.as_ptr() && class.cast() != torch.parameter.as_ptr() {
         return Err(wrong_class(value, &torch.tensor, name, expected));
     }
-    let keys = torch.keys.of(value)?;
+    let keys = torch.reader.keys(value)?;
     if !dispatch_keys::accepted(keys) {
         return Err(wrong_tensor(value, name, expected));
     }
@@ -146,32 +128,36 @@ pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyRe
     let engine = settings::engine().map_err(PyValueError::new_err)?;
     if engine == Engine::Fused && expected.kind == tch::Kind::Float {
         let plain = keys & (NEGATIVE | ZERO_TENSOR) == 0;
-        if let (true, Some(exchange)) = (plain, torch.exchange) {
-            if let Some(tensor) = borrow(torch, exchange, value, name, expected)? {
+        if let (true, Some(fields)) = (plain, torch.reader.fields(value)) {
+            if !torch.reader.is_float32(fields) {
+                return Err(wrong_tensor(value, name, expected));
+            }
+            if let Some(tensor) = borrow(fields, value, name, expected)? {
                 return Ok(tensor);
             }
         }
-        let tensor = check(unpack(value, name)?, keys, value, name, expected)?;
+        let tensor = check(unpack(value, name)?, value, name, expected)?;
         return materialise(tensor).map_err(|error| unreadable(name, &error));
     }
-    let tensor = check(unpack(value, name)?, keys, value, name, expected)?;
+    let tensor = check(unpack(value, name)?, value, name, expected)?;
+    let size = if expected.kind == tch::Kind::Int64 { 8 } else { 4 };
+    let stored = |fields: &TensorImpl| keys & ZERO_TENSOR != 0 || fields.is_stored(size);
+    if !torch.reader.fields(value).is_none_or(stored) {
+        return Err(no_storage(name, expected));
+    }
     Ok(Tensor::Libtorch(Rc::new(tensor)))
 }
 
 /// The memory of an ordinary tensor, in place; `None` if no kernel can read it there.
 fn borrow(
-    torch: &Torch,
-    exchange: &ExchangeApi,
+    fields: &TensorImpl,
     value: &Bound<'_, PyAny>,
     name: &str,
     expected: TensorType,
 ) -> PyResult<Option<Tensor>> {
-    let mut view = exchange
-        .borrow(value)
-        .filter(|borrowed| {
-            borrowed.is_cpu() && borrowed.dtype() == FLOAT32 && borrowed.rank() == expected.rank
-        })
-        .and_then(|borrowed| borrowed.view())
+    let mut view = fields
+        .view()
+        .filter(|_| fields.rank() == expected.rank)
         .ok_or_else(|| wrong_tensor(value, name, expected))?;
     let shape = matrix_shape(&view, expected.rank);
     if !shape.is_addressable() {
@@ -183,7 +169,7 @@ fn borrow(
         // Without elements there may be no address, which no slice may have.
         view.data = NonNull::dangling().as_ptr();
     }
-    if view.data.is_null() || !torch.storage_holds(value, &view, size_of::<f32>() as i64, name)? {
+    if view.data.is_null() || !fields.is_stored(size_of::<f32>() as i64) {
         return Err(no_storage(name, expected));
     }
     if !view.data.is_aligned() {
@@ -208,13 +194,13 @@ pub fn check_lent(node: &Node) -> Result<(), Error> {
         Bound::from_borrowed_ptr(py, object.as_ptr().cast())
     };
     let unchanged = || {
-        let torch = Torch::get(value.py()).ok()?;
-        let now = torch.exchange?.borrow(&value).filter(|now| now.dtype() == FLOAT32)?.view()?;
-        if now.rows * now.columns == 0 {
+        let reader = &Torch::get(value.py()).ok()?.reader;
+        let fields = reader.fields(&value).filter(|fields| reader.is_float32(fields))?;
+        let now = fields.view()?;
+        if fields.is_empty() {
             return Some((now.rows, now.columns) == (view.rows, view.columns));
         }
-        let held = torch.storage_holds(&value, &now, size_of::<f32>() as i64, "").ok()?;
-        Some(held && now == view)
+        Some(fields.is_stored(size_of::<f32>() as i64) && now == view)
     };
     if unchanged() == Some(true) {
         return Ok(());
@@ -239,28 +225,12 @@ fn unpack(value: &Bound<'_, PyAny>, name: &str) -> PyResult<tch::Tensor> {
 
 fn check(
     tensor: tch::Tensor,
-    keys: u64,
     value: &Bound<'_, PyAny>,
     name: &str,
     expected: TensorType,
 ) -> PyResult<tch::Tensor> {
     if tensor.f_kind().ok() != Some(expected.kind) || tensor.dim() != expected.rank {
         return Err(wrong_tensor(value, name, expected));
-    }
-    if keys & ZERO_TENSOR == 0 {
-        let (sizes, strides) = (tensor.size(), tensor.stride());
-        let view = View {
-            data: NonNull::dangling().as_ptr(),
-            rows: if expected.rank == 2 { sizes[0] as usize } else { 1 },
-            columns: sizes[expected.rank - 1] as usize,
-            row_stride: if expected.rank == 2 { strides[0] as isize } else { 0 },
-            column_stride: strides[expected.rank - 1] as isize,
-        };
-        let size = if expected.kind == tch::Kind::Int64 { 8 } else { 4 };
-        // SAFETY: tch's pointer is one to an `at::Tensor`; one that is no zero tensor has a storage.
-        if !unsafe { storage::holds(tensor.as_ptr().cast(), &view, size) } {
-            return Err(no_storage(name, expected));
-        }
     }
     Ok(tensor)
 }

@@ -1,5 +1,5 @@
-//! DLPack's C exchange API, which `torch.Tensor` publishes: a view of a tensor without a copy, and
-//! a tensor from memory of our own. Layouts are those of ATen/dlpack.h (DLPack 1).
+//! DLPack's C exchange API, which `torch.Tensor` publishes: a tensor from memory of our own. Layouts
+//! are those of ATen/dlpack.h (DLPack 1).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null_mut, NonNull};
@@ -38,9 +38,9 @@ pub struct DataType {
 pub const FLOAT32: DataType = DataType { code: 2, bits: 32, lanes: 1 };
 pub const INT64: DataType = DataType { code: 0, bits: 64, lanes: 1 };
 
-/// `DLTensor`: a borrowed view.
+/// `DLTensor`: where a tensor's elements lie.
 #[repr(C)]
-pub struct Borrowed {
+struct Strided {
     data: *mut c_void,
     device: Device,
     rank: i32,
@@ -57,7 +57,7 @@ struct Managed {
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
     flags: u64,
-    tensor: Borrowed,
+    tensor: Strided,
 }
 
 type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
@@ -68,10 +68,10 @@ pub struct ExchangeApi {
     version: Version,
     _previous: *mut c_void,
     _allocate:
-        unsafe extern "C" fn(*mut Borrowed, *mut *mut Managed, *mut c_void, SetError) -> c_int,
+        unsafe extern "C" fn(*mut Strided, *mut *mut Managed, *mut c_void, SetError) -> c_int,
     _from_object: unsafe extern "C" fn(*mut c_void, *mut *mut Managed) -> c_int,
     to_object: unsafe extern "C" fn(*mut Managed, *mut *mut c_void) -> c_int,
-    borrow: Option<unsafe extern "C" fn(*mut c_void, *mut Borrowed) -> c_int>,
+    _borrow: Option<unsafe extern "C" fn(*mut c_void, *mut Strided) -> c_int>,
     _stream: *mut c_void,
 }
 
@@ -94,20 +94,7 @@ impl ExchangeApi {
             // A capsule of another name leaves an exception behind.
             drop(PyErr::take(tensor_class.py()));
         }
-        api.filter(|api| api.version.major == 1 && api.borrow.is_some())
-    }
-
-    /// A view of a Python tensor's memory; `None` if it has none that can be shared.
-    pub fn borrow(&self, object: &Bound<'_, PyAny>) -> Option<Borrowed> {
-        let mut view = std::mem::MaybeUninit::uninit();
-        // SAFETY: `object` is a live torch.Tensor; on success the function fills in the view.
-        unsafe {
-            if self.borrow?(object.as_ptr().cast(), view.as_mut_ptr()) != 0 {
-                drop(PyErr::take(object.py()));
-                return None;
-            }
-            Some(view.assume_init())
-        }
+        api.filter(|api| api.version.major == 1)
     }
 
     /// A Python tensor that owns a buffer: rank 1 or 2, sizes and strides of `view`.
@@ -135,7 +122,7 @@ impl ExchangeApi {
                     context: header.as_ptr().cast(),
                     deleter: Some(delete),
                     flags: 0,
-                    tensor: Borrowed {
+                    tensor: Strided {
                         data: data.cast(),
                         device: CPU,
                         rank: rank as i32,
@@ -184,44 +171,5 @@ unsafe extern "C" fn delete(managed: *mut Managed) {
         let header = (*managed).context.cast::<Header>();
         let bytes = (*header).bytes;
         drop(Buffer::from_header(NonNull::new_unchecked(header.cast()), bytes));
-    }
-}
-
-impl Borrowed {
-    pub fn is_cpu(&self) -> bool {
-        self.device.kind == CPU.kind
-    }
-
-    pub fn dtype(&self) -> DataType {
-        self.dtype
-    }
-
-    pub fn rank(&self) -> usize {
-        self.rank.max(0) as usize
-    }
-
-    /// The elements as rows and columns; `None` for another rank than 1 and 2.
-    pub fn view(&self) -> Option<View> {
-        // SAFETY: PyTorch gives `rank` sizes and strides, which live as long as the tensor.
-        let at = |values: *const i64, index: usize| unsafe { *values.add(index) } as isize;
-        let (size, stride) = (|index| at(self.shape, index), |index| at(self.strides, index));
-        let data = self.data.cast::<u8>().wrapping_add(self.byte_offset as usize).cast_const();
-        let view = View::contiguous(data.cast(), 1, 1);
-        match self.rank {
-            1 => Some(View {
-                columns: size(0) as usize,
-                row_stride: 0,
-                column_stride: stride(0),
-                ..view
-            }),
-            2 => Some(View {
-                rows: size(0) as usize,
-                columns: size(1) as usize,
-                row_stride: stride(0),
-                column_stride: stride(1),
-                ..view
-            }),
-            _ => None,
-        }
     }
 }

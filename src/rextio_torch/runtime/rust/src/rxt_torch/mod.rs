@@ -9,8 +9,8 @@ mod modes;
 pub mod ops;
 mod scope;
 mod settings;
-mod storage;
 mod tensor;
+mod tensor_impl;
 mod threads;
 
 pub use boundary::{Output, TensorType};
