@@ -11,7 +11,7 @@ export REXTIO_TORCH_CACHE_DIR ?= $(CURDIR)/.cache/rextio-torch
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test lint types bench docs format lock clean
+.PHONY: demo test lint types mutation bench docs format lock clean
 
 demo: $(VENV)/.installed
 	python examples/digits/demo.py
@@ -25,6 +25,10 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	mypy
+
+# Whether the tests notice deliberate mistakes; FAMILIES="softmax claims" for some of them.
+mutation: $(VENV)/.installed
+	python -m tools.mutation $(FAMILIES)
 
 # All peers, shapes and thread counts; QUICK=--quick for a subset of two minutes.
 bench: $(VENV)/.installed

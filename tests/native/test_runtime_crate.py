@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from support.native import CACHE, REPOSITORY, NativeProject, run
 
+from tools.mutation.check import survivors_in_kernels
+from tools.mutation.kernels import KERNELS
+
 CRATE = REPOSITORY / "src" / "rextio_torch" / "runtime" / "rust"
 
 
@@ -62,3 +65,7 @@ def test_a_wrong_variable_stops_compilation(tmp_path, variable, value, message) 
     done = run(command, check=False, **{variable: value})
     assert done.returncode != 0
     assert message in done.stderr
+
+
+def test_mistakes_in_kernels_are_noticed() -> None:
+    assert [str(row) for row, survives in survivors_in_kernels(KERNELS) if survives] == []

@@ -407,9 +407,7 @@ def wrong_positional_options(operator: Operator, spelling: Spelling) -> Iterator
             ):
                 continue
             yield replace(base, arguments=(*base.arguments, *head, value), keywords=tail)
-    for p in spelling.fixed:
-        if not p.positional and operator.options:
-            continue
+    for _ in spelling.fixed:
         head = tuple(Literal(good[other.name]) for other in operator.options)
         for value in values:
             yield replace(base, arguments=(*base.arguments, *head, value), keywords=())

@@ -144,6 +144,10 @@ fn chains_over_every_layout_and_size() {
                     .binary(Binary::Mul, &b, |x, y| x * y)
                     .check(&engine, &what);
                 a.unary(Unary::Square, |x| x * x).check(&engine, &what);
+                a.unary(Unary::Tanh, f64::tanh)
+                    .binary(Binary::Sub, &a, |x, y| x - y)
+                    .check(&engine, &what);
+                a.binary(Binary::Sub, &b, |x, y| x - y).check(&engine, &what);
                 a.binary(Binary::Add, &a, |x, y| x + y).check(&engine, &what);
             }
         }
@@ -399,6 +403,33 @@ fn large_work_of_every_kind_is_split_with_equal_results() {
     }
 }
 
+/// `left @ right + bias`; `right` is a matrix, a transposed one or (rank 1) a column.
+fn product(left: &Both, right: &Both, transposed: bool, bias: Option<&Both>) -> Both {
+    let ((m, k), column) = (left.sizes(), right.node.shape().len() == 1);
+    let (rows, columns) = right.sizes();
+    let n = if column { 1 } else { [columns, rows][usize::from(transposed)] };
+    let at = |i: usize, j: usize| {
+        let right =
+            |l: usize| right.expected[if transposed || column { j * k + l } else { l * n + j }];
+        let sum: f64 = (0..k).map(|l| left.expected[i * k + l] * right(l)).sum();
+        sum + bias.map_or(0.0, |bias| bias.expected[j % bias.expected.len()])
+    };
+    let expected = (0..m * n).map(|i| at(i / n, i % n)).collect();
+    let operation = Operation::Product(Product {
+        left: left.node.clone(),
+        right: right.node.clone(),
+        right_transposed: transposed,
+        right_is_column: column,
+        bias: bias.map(|bias| bias.node.clone()),
+    });
+    let shape = if column { Shape::new(&[m]) } else { Shape::new(&[m, n]) };
+    Both { node: NodeData::pending(shape, operation), expected }
+}
+
+fn relu(x: f64) -> f64 {
+    x.max(0.0)
+}
+
 #[test]
 fn products_with_bias_and_activation_in_every_layout() {
     for (isa, threads) in engines() {
@@ -411,32 +442,28 @@ fn products_with_bias_and_activation_in_every_layout() {
                     let left = input(&[m, k], layout, 10);
                     let right = input(&if transposed { [n, k] } else { [k, n] }, layout, 11);
                     for bias in [None, Some(input(&[n], 2, 12)), Some(input(&[1], 0, 13))] {
-                        let at = |i: usize, j: usize| {
-                            let right = |l: usize| {
-                                right.expected[if transposed { j * k + l } else { l * n + j }]
-                            };
-                            let sum: f64 =
-                                (0..k).map(|l| left.expected[i * k + l] * right(l)).sum();
-                            let add = bias
-                                .as_ref()
-                                .map_or(0.0, |bias| bias.expected[j % bias.expected.len()]);
-                            (sum + add).max(0.0)
-                        };
-                        let product = Product {
-                            left: left.node.clone(),
-                            right: right.node.clone(),
-                            right_transposed: transposed,
-                            right_is_column: false,
-                            bias: bias.as_ref().map(|bias| bias.node.clone()),
-                        };
-                        let shape = Shape::new(&[m, n]);
-                        let node = NodeData::pending(shape, Operation::Product(product));
-                        let node = NodeData::pending(shape, Operation::Unary(Unary::Relu, node));
-                        let expected = (0..m * n).map(|i| at(i / n, i % n)).collect();
                         let what = format!("{isa:?} {threads:?} {m}x{k}x{n} {layout} {transposed}");
-                        Both { node, expected }.check(&engine, &what);
+                        let product = product(&left, &right, transposed, bias.as_ref());
+                        let activated = product.unary(Unary::Relu, relu);
+                        // Only then does the activation become a part of the product.
+                        drop(product);
+                        activated.check(&engine, &what);
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_matrix_times_a_column() {
+    for (isa, threads) in engines() {
+        let engine = engine_on(isa, threads);
+        for (m, k) in [(1, 1), (3, 4), (33, 17), (0, 3), (2, 0)] {
+            for layout in 0..6 {
+                let what = format!("{isa:?} {threads:?} {m}x{k} {layout}");
+                let (left, right) = (input(&[m, k], layout, 15), input(&[k], 0, 16));
+                product(&left, &right, false, None).check(&engine, &what);
             }
         }
     }
@@ -456,19 +483,8 @@ fn a_handed_out_result_leaves_the_graph() {
 /// A product that a name stands for, and an activation of it.
 fn named_product() -> (Both, Both) {
     let (left, right) = (input(&[3, 4], 0, 15), input(&[4, 5], 0, 16));
-    let product = Product {
-        left: left.node.clone(),
-        right: right.node.clone(),
-        right_transposed: false,
-        right_is_column: false,
-        bias: None,
-    };
-    let at = |r: usize, c: usize| {
-        (0..4).map(|q| left.expected[r * 4 + q] * right.expected[q * 5 + c]).sum()
-    };
-    let node = NodeData::pending(Shape::new(&[3, 5]), Operation::Product(product));
-    let product = Both { node, expected: (0..15).map(|i| at(i / 5, i % 5)).collect() };
-    let activation = product.unary(Unary::Relu, |x| x.max(0.0));
+    let product = product(&left, &right, false, None);
+    let activation = product.unary(Unary::Relu, relu);
     (product, activation)
 }
 

@@ -73,6 +73,7 @@ fn awkward_sizes_and_layouts() {
         check(1, 300, 2100, (0, 0), 9, isa);
         check(1, 1000, 130, (0, 1), 9, isa);
         check(70, 70, 70, (0, 1), 9, isa);
+        check(200, 20, 30, (0, 0), 9, isa);
     }
 }
 

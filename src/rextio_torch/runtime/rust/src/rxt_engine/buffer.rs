@@ -329,6 +329,24 @@ mod tests {
     }
 
     #[test]
+    fn a_kept_block_holds_what_it_is_used_for() {
+        for (freed, wanted) in [(1 << 20, 1_200_000), (1 << 20, 1 << 20), (1 << 20, 900_000)] {
+            drop(Buffer::new(freed, 1).unwrap());
+            let (block, bytes) = Buffer::new(wanted, 1).unwrap().into_header();
+            // SAFETY: the parts of the buffer just given up.
+            drop(unsafe { Buffer::from_header(block, bytes) });
+            assert!(bytes >= HEADER_BYTES + wanted, "{bytes} for {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_thread_keeps_few_small_blocks() {
+        let buffers: Vec<Buffer> = (0..100).map(|_| Buffer::new(1, 4).unwrap()).collect();
+        drop(buffers);
+        assert_eq!(SMALL.with(|small| small.borrow().0.len()), SMALL_BLOCKS);
+    }
+
+    #[test]
     fn buffers_may_end_on_another_thread() {
         let buffer = Buffer::new(1 << 20, 4).unwrap();
         let small = Buffer::new(1, 4).unwrap();

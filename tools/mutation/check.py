@@ -1,0 +1,148 @@
+"""Run the test of each row against its mistake; each must fail, and all pass without one."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from tools.mutation.model import Mutation
+from tools.mutation.rust import VARIABLE, write_crate
+
+REPOSITORY = Path(__file__).parent.parent.parent
+PACKAGE = REPOSITORY / "src" / "rextio_torch"
+CRATE = PACKAGE / "runtime" / "rust"
+FOLDER = REPOSITORY / ".cache" / "mutation"
+#: The tests take seconds; a mistake that never ends is a bad row.
+TIMEOUT = 120
+
+
+class MutationError(Exception):
+    """The check itself cannot be done: a row, the copy or the tests are not as they must be."""
+
+
+def _run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    timeout: int = TIMEOUT,
+    variables: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(variables or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )
+
+
+def survivors_in_kernels(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bool]]:
+    """Yield each row of the runtime crate, and whether its mistake went unnoticed."""
+    crate = FOLDER / "crate"
+    write_crate(CRATE, crate, rows)
+    built = _run(
+        ["cargo", "test", "--no-run", "--message-format=json"],
+        cwd=crate, timeout=900, variables={"CARGO_TARGET_DIR": str(FOLDER / "target")},
+    )  # fmt: skip
+    if built.returncode != 0:
+        raise MutationError(f"the copy with mistakes does not compile:\n{_errors(built.stdout)}")
+    programs = _programs(built.stdout)
+
+    def command(row: Mutation) -> list[str]:
+        target, _, test = row.test.partition("::")
+        if target not in programs:
+            raise MutationError(f"{row}: no test program {target}")
+        return [programs[target], test, "--exact"]
+
+    def survives(numbered: tuple[int, Mutation]) -> tuple[Mutation, bool]:
+        number, row = numbered
+        done = _run(command(row), cwd=crate, variables={VARIABLE: str(number)})
+        if re.search("test result: FAILED. 0 passed; 1 failed", done.stdout):
+            return row, False
+        if re.search("test result: ok. 1 passed", done.stdout):
+            return row, True
+        raise MutationError(f"{row}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
+
+    for row in {row.test: row for row in rows}.values():
+        done = _run(command(row), cwd=crate)
+        if not re.search("test result: ok. 1 passed", done.stdout):
+            raise MutationError(f"{row.test} fails without a mistake:\n{done.stdout}{done.stderr}")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(survives, enumerate(rows, start=1))
+
+
+def _programs(messages: str) -> dict[str, str]:
+    """Return the test programs that cargo built: `lib` for the crate's own, else by name."""
+    programs = {}
+    for line in messages.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["profile"]["test"]:
+            target = message["target"]
+            programs["lib" if "lib" in target["kind"] else target["name"]] = message["executable"]
+    return programs
+
+
+def _errors(messages: str) -> str:
+    found = [json.loads(line) for line in messages.splitlines()]
+    rendered = [m["message"]["rendered"] for m in found if m["reason"] == "compiler-message"]
+    return "".join(text for text in rendered if text.startswith("error"))
+
+
+def survivors_in_rules(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bool]]:
+    """Yield each row of the Python package, and whether its mistake went unnoticed."""
+    # Each row has a process of its own, forked from one that has imported what does not change.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["hypothesis", "pytest", "rextio.plugins.api", "syrupy"])
+    copies = [FOLDER / "python" / str(number) for number in range(len(rows) + 1)]
+    for copy, row in zip(copies, (None, *rows), strict=True):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(PACKAGE, copy / PACKAGE.name, ignore=shutil.ignore_patterns("rust"))
+        (copy / PACKAGE.name / "runtime" / "rust").symlink_to(CRATE)
+        if row is not None:
+            path = copy / PACKAGE.name / row.path
+            source = path.read_text(encoding="utf-8")
+            begin, end = row.span(source)
+            path.write_text(source[:begin] + row.wrong + source[end:], encoding="utf-8")
+    with ProcessPoolExecutor(mp_context=context, max_tasks_per_child=1) as pool:
+        everything = pool.submit(_pytest, copies[0], sorted({row.test for row in rows}))
+        results = [
+            pool.submit(_pytest, copy, [row.test])
+            for copy, row in zip(copies[1:], rows, strict=True)
+        ]
+        status, output = everything.result()
+        if status != 0:
+            raise MutationError(f"the tests fail without a mistake:\n{output}")
+        for row, result in zip(rows, results, strict=True):
+            status, output = result.result()
+            if status not in (0, 1):
+                raise MutationError(f"{row}: the tests did not run:\n{output}")
+            yield row, status == 0
+
+
+def _pytest(package: Path, tests: list[str]) -> tuple[int, str]:
+    """Run tests in this process against a copy of the package; return the status and the output."""
+    import pytest
+
+    os.chdir(REPOSITORY)
+    sys.path.insert(0, str(package))
+    sys.dont_write_bytecode = True
+    output = StringIO()
+    with redirect_stdout(output), redirect_stderr(output):
+        # No conftest: it is for tests that need torch.
+        status = pytest.main(["-x", "-q", "--noconftest", "-p", "no:cacheprovider", *tests])
+    imported = sys.modules["rextio_torch"].__file__
+    if imported is None or not imported.startswith(str(package)):
+        raise MutationError(f"the tests imported {imported}, not the copy in {package}")
+    return int(status), output.getvalue()
