@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rextio_torch.cli import report
 from rextio_torch.cli.environment import Completed, Environment, Interpreter, Torch
+
+REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
 
 Answer = Completed | Callable[[Sequence[str], Mapping[str, str], Path | None], Completed]
 
@@ -84,3 +87,26 @@ def make_environment(
         find=machine.find,
         execute=machine.execute,
     )
+
+
+def executable(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    path.chmod(0o755)
+    return path
+
+
+def artifact(package: str, kind: str = "lib", fresh: bool = False) -> str:
+    return json.dumps(
+        {
+            "reason": "compiler-artifact",
+            "package_id": package,
+            "target": {"kind": [kind], "name": "x"},
+            "fresh": fresh,
+        }
+    )
+
+
+def function(native: bool = True) -> report.Function:
+    route = "native-plugin:rextio-torch" if native else "fallback-python"
+    return report.Function("m.f", native, route, None)

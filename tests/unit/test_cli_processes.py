@@ -1,0 +1,69 @@
+"""Running programs and ending them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rextio_torch.cli import processes
+
+
+def test_output_comes_line_by_line(tmp_path: Path) -> None:
+    seen: list[str] = []
+    status = processes.run_lines(
+        ["sh", "-c", "echo out; echo err >&2; exit 3"],
+        variables=os.environ,
+        cwd=tmp_path,
+        on_line=seen.append,
+        on_tick=lambda: None,
+    )
+    assert status == 3
+    assert seen == ["out", "err"]
+
+
+def test_a_program_that_left_its_output_open_is_not_waited_for(tmp_path: Path) -> None:
+    began = time.monotonic()
+    status = processes.run_lines(
+        ["sh", "-c", "sleep 5 & exit 0"],
+        variables=os.environ,
+        cwd=tmp_path,
+        on_line=lambda line: None,
+        on_tick=lambda: None,
+    )
+    assert status == 0
+    assert time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_an_interrupt_ends_everything_that_was_started(tmp_path: Path, stubborn: bool) -> None:
+    # The grandchild is in a session of its own, as cargo is under Rextio.
+    trap = "trap '' TERM; " if stubborn else ""
+    child = ["sh", "-c", f"{trap}echo started; while :; do sleep 0.1; done"]
+    script = (
+        "import subprocess, time\n"
+        f"child = subprocess.Popen({child}, start_new_session=True, stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    pids: list[int] = []
+
+    def on_line(line: str) -> None:
+        pids.append(int(line))
+        raise processes.Interrupted(2)
+
+    began = time.monotonic()
+    with pytest.raises(processes.Interrupted):
+        processes.run_lines(
+            [sys.executable, "-c", script],
+            variables=os.environ,
+            cwd=tmp_path,
+            on_line=on_line,
+            on_tick=lambda: None,
+        )
+    assert time.monotonic() - began < 10
+    assert pids[0] not in processes._running()

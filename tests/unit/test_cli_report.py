@@ -1,0 +1,252 @@
+"""What is native and why the rest is not; the readable end of a failed build."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from cli_environment import executable, function, make_environment
+from click.testing import CliRunner
+from rich.console import Console
+
+from rextio_torch.cli import progress, report, toolchain
+from rextio_torch.cli.app import cli
+from rextio_torch.cli.build import BuildResult
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.rextio import run_rextio
+from rextio_torch.cli.tensors import tensor_functions
+
+CHECK = {
+    "modules": [
+        {
+            "functions": [
+                {
+                    "qualname": "m.native",
+                    "native_status": "accepted",
+                    "route": "native-plugin:rextio-torch",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [{"code": "RXT090", "severity": "info", "message": "note"}],
+                },
+                {
+                    "qualname": "m.scalar",
+                    "native_status": "accepted",
+                    "route": "native-direct",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [],
+                },
+                {
+                    "qualname": "m.shim",
+                    "native_status": "accepted",
+                    "route": "native-shim",
+                    "native_runtime_semantics": True,
+                    "diagnostics": [],
+                },
+                {
+                    "qualname": "m.shim_in_disguise",
+                    "native_status": "accepted",
+                    "route": "native-plugin:rextio-torch",
+                    "native_runtime_semantics": True,
+                    "diagnostics": [
+                        {
+                            "code": "RXT080",
+                            "severity": "warning",
+                            "message": "runs through Python",
+                            "line": 3,
+                            "suggestion": "type it",
+                        }
+                    ],
+                },
+                {
+                    "qualname": "m.rejected",
+                    "native_status": "rejected",
+                    "route": "fallback-python",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [
+                        {"code": "RXT071", "severity": "warning", "message": "by the way"},
+                        {
+                            "code": "RXTP-TORCH-001",
+                            "severity": "error",
+                            "message": "rank 3",
+                            "line": 7,
+                            "suggestion": "use rank 2",
+                        },
+                    ],
+                },
+            ]
+        },
+        {
+            "functions": [
+                {
+                    "qualname": "n.silent",
+                    "native_status": "not-candidate",
+                    "route": "fallback-python",
+                    "native_runtime_semantics": False,
+                    "diagnostics": [],
+                },
+                {
+                    "qualname": "n.jit",
+                    "native_status": "not-candidate",
+                    "route": "fallback-accelerated:numba",
+                    "diagnostics": [],
+                },
+            ]
+        },
+        {},
+    ]
+}
+
+
+def test_what_is_native_and_why_the_rest_is_not() -> None:
+    listed = {f.qualname: f for f in report.functions(CHECK)}
+    assert [name for name, f in listed.items() if f.native] == ["m.native", "m.scalar"]
+    assert [name for name, f in listed.items() if f.uses_this_plugin] == ["m.native"]
+    assert listed["m.native"].reason is None
+    assert listed["m.shim"].reason == report.SHIM
+    assert listed["m.shim_in_disguise"].reason == "RXT080: line 3: runs through Python"
+    assert listed["m.rejected"].reason == "RXTP-TORCH-001: line 7: rank 3"
+    assert listed["m.rejected"].suggestion == "use rank 2"
+    assert listed["n.silent"].reason == "kept on Python by Rextio without a diagnostic"
+    assert listed["n.jit"].reason == "compiled by numba"
+    assert report.functions({}) == []
+
+
+TENSORS = """\
+import rextio_torch.types as t
+from rextio_torch.types import TensorF32Cpu2D
+
+def f(x: TensorF32Cpu2D): ...
+def g(n: int) -> t.TensorF32Cpu1D: ...
+def h(n: int) -> int: ...
+if True:
+    async def i(*, x: TensorF32Cpu2D | None = None): ...
+class C:
+    def f(self, x: list[TensorF32Cpu2D]): ...
+    def g(self): ...
+"""
+
+
+def test_functions_with_tensor_annotations(tmp_path: Path) -> None:
+    source = tmp_path / "m.py"
+    source.write_text(TENSORS)
+    assert tensor_functions(source) == ["f", "g", "i", "C.f"]
+    source.write_text("def f(:")
+    assert tensor_functions(source) == []
+    assert tensor_functions(tmp_path) == []
+
+
+def _check(source: Path, **routes: str) -> dict[str, object]:
+    functions = [
+        {
+            "qualname": f"m.{name}",
+            "native_status": "accepted" if route.startswith("native") else "not-candidate",
+            "route": route,
+            "diagnostics": [{"code": route, "severity": "error"}] if "RXT" in route else [],
+        }
+        for name, route in routes.items()
+    ]
+    module = {"module_name": "m", "file_path": str(source), "functions": functions}
+    return {"modules": [module]}
+
+
+def test_what_may_keep_a_whole_file_on_python(tmp_path: Path) -> None:
+    source, python = tmp_path / "m.py", "fallback-python"
+    source.write_text(
+        "def f(x: TensorF32Cpu2D): ...\ndef g(x: TensorF32Cpu2D): ...\ndef h(): ...\n"
+    )
+    listed = report.functions(_check(source, f=python, h=python))
+    # A function that Rextio does not list is Python's too.
+    assert [f.qualname for f in listed] == ["m.f", "m.h", "m.g"]
+    assert [f.has_tensors for f in listed] == [True, False, True]
+    whole = report.NO_DIAGNOSTIC + report.WHOLE_FILE
+    assert [f.reason for f in listed] == [whole, report.NO_DIAGNOSTIC, whole]
+    for other in ("native-plugin:rextio-torch", "RXTP-TORCH-001"):
+        listed = report.functions(_check(source, f=python, g=other))
+        assert listed[0].reason == report.NO_DIAGNOSTIC
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_build_may_require_native_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool
+) -> None:
+    listed = [
+        replace(function(), has_tensors=True),
+        report.Function("m.scalar", False, "fallback-python", report.NO_DIAGNOSTIC),
+        report.Function("m.g", native, "fallback-python", "why", has_tensors=True),
+    ]
+    seconds = {"total": 1.0, "dependencies": 0.0}
+    result = BuildResult(tmp_path, "ab" * 32, listed, None, "ready", seconds)
+    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_: result)
+    arguments = ["build", str(tmp_path), "--require-native"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == (0 if native else 1)
+    assert done.stderr == ("" if native else "error: not native: m.g\n")
+    assert f"use it: PYTHONPATH={tmp_path}/.rextio/build/python python -P" in done.stdout
+    done = CliRunner().invoke(cli, [*arguments, "--json"])
+    data = json.loads(done.stdout)
+    assert data["ok"] is native
+    assert data["not_native"] == ([] if native else ["m.g"])
+    assert CliRunner().invoke(cli, ["build", str(tmp_path)]).exit_code == 0
+
+
+def test_the_readable_end_of_a_failure() -> None:
+    text = "   Compiling a v1.0.0\nwarning: x\nerror[E0308]: mismatched\n --> src/lib.rs:1\n"
+    build_report = {"native_build": {"status": "failed", "stderr": text, "message": "RXT060"}}
+    assert report.failure_text(build_report) == "error[E0308]: mismatched\n --> src/lib.rs:1"
+    long = "error: a\n" + "\n".join(f"line {n}" for n in range(100))
+    tail = report.error_tail(long, limit=10).splitlines()
+    assert tail[0] == "error: a"
+    assert tail[-1] == "… 91 more lines"
+    assert report.failure_text({"error": {"message": "RXT060 plugin"}}) == "RXT060 plugin"
+    assert report.failure_text({}) is None
+
+
+@pytest.fixture
+def failing(tmp_path: Path, project: Path) -> Callable[[str], CliError]:
+    """Run a shell script in the place of Rextio, and return the error."""
+    environment = replace(make_environment(tmp_path), variables=dict(os.environ))
+
+    def fail(script: str) -> CliError:
+        stub = executable(tmp_path / "stub" / "rextio")
+        stub.write_text(f"#!/bin/sh\n{script}\nexit 1\n")
+        tools = replace(
+            toolchain.Toolchain.of(environment, project), rextio=toolchain.Tool(str(stub))
+        )
+        display = progress.Display(Console(file=StringIO()))
+        with open(os.devnull) as lock, pytest.raises(CliError) as error:
+            run_rextio("build", project, tools, display, lock.fileno(), {})
+        return error.value
+
+    return fail
+
+
+def test_a_file_that_does_not_parse_is_named(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    bad = project / "bad.py"
+    diagnostic = {"code": "RXT000", "file_path": str(bad), "line": 3, "message": "invalid syntax"}
+    written = json.dumps({"diagnostics": [diagnostic, {"code": "RXT010"}]})
+    error = failing(f"echo '{written}' > .rextio/reports/check.json")
+    # That of an earlier run is not read.
+    assert error.message == "rextio build failed with exit status 1"
+    (project / ".rextio" / "reports").mkdir(parents=True)
+    error = failing(f"echo '{written}' > .rextio/reports/check.json")
+    assert error.message == f"{project} has files that are not Python: bad.py"
+    assert error.detail == f"{bad}:3: invalid syntax"
+    assert f"line 3 of {bad}" in (error.repair or "")
+    assert "not Python" not in failing("true").message
+
+
+def test_of_a_traceback_the_last_line_is_shown(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    lines = ["before", "Traceback (most recent call last):", '  File "x"', "OSError: no space"]
+    error = failing("\n".join(f"echo '{line}'" for line in lines))
+    assert error.detail == "before\nOSError: no space"
+    whole = project / ".rextio" / "reports" / "build.txt"
+    assert str(whole) in (error.repair or "")
+    assert whole.read_text().splitlines() == lines

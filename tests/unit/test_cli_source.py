@@ -1,0 +1,117 @@
+"""The source id of a project, and its mark in a built module."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cli_environment import function, make_environment
+from rextio.analyzer.project_namespace import BUILTIN_IGNORED_PARTS
+
+from rextio_torch.cli import source
+from rextio_torch.cli.build import built_module, verify
+from rextio_torch.cli.errors import CliError
+
+
+def test_the_source_id_changes_with_every_input(tmp_path: Path, project: Path) -> None:
+    environment = make_environment(tmp_path)
+    seen = {source.source_id(project, environment)}
+    assert all(len(source_id) == 64 for source_id in seen)
+    edits = {
+        "package/model.py": "def f(): return 1\n",
+        "package/stub.pyi": "",
+        "new.py": "",
+        "rextio.toml": "[plugins]\n",
+        ".rextioignore": "x\n",
+    }
+    for name, text in edits.items():
+        (project / name).write_text(text)
+        seen.add(source.source_id(project, environment))
+    (project / "new.py").rename(project / "renamed.py")
+    seen.add(source.source_id(project, environment))
+    newer = {**environment.distributions, "rextio": "0.1.9"}
+    seen.add(source.source_id(project, replace(environment, distributions=newer)))
+    assert len(seen) == len(edits) + 3
+
+
+def test_the_source_id_does_not_change_with_anything_else(tmp_path: Path, project: Path) -> None:
+    environment = make_environment(tmp_path)
+    before = source.source_id(project, environment)
+    for name in ("README.md", *(f"{folder}/x.py" for folder in BUILTIN_IGNORED_PARTS)):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("")
+    os.utime(project / "package" / "model.py", (1, 1))
+    assert source.source_id(project, environment) == before
+    project.rename(tmp_path / "moved")
+    assert source.source_id(tmp_path / "moved", environment) == before
+
+
+def test_skipped_folders_are_those_that_rextio_never_scans() -> None:
+    assert source._SKIPPED == BUILTIN_IGNORED_PARTS
+
+
+def test_moving_bytes_between_files_is_a_change(tmp_path: Path, project: Path) -> None:
+    environment = make_environment(tmp_path)
+    (project / "a.py").write_text("x")
+    (project / "b.py").write_text("y")
+    before = source.source_id(project, environment)
+    (project / "a.py").write_text("xy")
+    (project / "b.py").write_text("")
+    assert source.source_id(project, environment) != before
+
+
+def test_the_mark_in_a_module(tmp_path: Path) -> None:
+    mine, other = "ab" * 32, "cd" * 32
+    module = tmp_path / "_rextio_native.so"
+    module.write_bytes(b"\x7fELF\0" + source.MARKER + mine.encode() + b"more" + source.MARKER)
+    assert source.marked_source_ids(module) == [mine]
+    verify(module, [function()], mine, tmp_path)
+    with pytest.raises(CliError, match="not this source's") as error:
+        verify(module, [function()], other, tmp_path)
+    assert f"source {mine[:12]}" in (error.value.found or "")
+    assert f"source {other[:12]}" in (error.value.expected or "")
+
+
+def test_another_source_s_module_is_removed(tmp_path: Path) -> None:
+    for name in ("build", "generated"):
+        folder = tmp_path / ".rextio" / name / "python"
+        folder.mkdir(parents=True)
+        (folder / "_rextio_native.so").write_bytes(source.MARKER + b"ab" * 32)
+    module = tmp_path / ".rextio" / "build" / "python" / "_rextio_native.so"
+    with pytest.raises(CliError, match="it was removed"):
+        verify(module, [function()], "cd" * 32, tmp_path)
+    assert list(tmp_path.rglob("*.so")) == []
+
+
+def test_a_module_without_the_mark(tmp_path: Path) -> None:
+    module = tmp_path / "_rextio_native.so"
+    module.write_bytes(b"\x7fELF")
+    with pytest.raises(CliError, match="not this source's"):
+        verify(module, [function()], "ab" * 32, tmp_path)
+    # Native functions that are not this plugin's, or none at all, carry none.
+    verify(module, [function(native=False)], "ab" * 32, tmp_path)
+    verify(None, [], "ab" * 32, tmp_path)
+    with pytest.raises(CliError, match="not this source's"):
+        verify(None, [function()], "ab" * 32, tmp_path)
+
+
+def test_a_module_that_was_built_without_the_command(tmp_path: Path) -> None:
+    module = tmp_path / "_rextio_native.so"
+    module.write_bytes(source.MARKER + source.NO_SOURCE_ID.encode())
+    with pytest.raises(CliError) as error:
+        verify(module, [function()], "ab" * 32, tmp_path)
+    assert "built without this command" in (error.value.found or "")
+
+
+def test_the_module_of_a_report(tmp_path: Path) -> None:
+    native = {"status": "built"}
+    with pytest.raises(CliError, match="missing"):
+        built_module(tmp_path, {"native_build": native})
+    installed = tmp_path / ".rextio" / "build" / "python" / "_rextio_native.cpython-311.so"
+    installed.parent.mkdir(parents=True)
+    installed.touch()
+    assert built_module(tmp_path, {"native_build": native}) == installed
+    assert built_module(tmp_path, {"native_build": {**native, "status": "skipped"}}) is None
+    assert built_module(tmp_path, {}) is None
