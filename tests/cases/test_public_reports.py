@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 import os
 import signal
-import sys
-import textwrap
 import time
 
 import pytest
 import torch
 from support.engines import assert_agrees
 from support.inputs import LAYOUTS, assert_same, contiguous
-from support.native import run
 from support.programs import find
 
 from rextio_torch import engine
@@ -282,44 +279,6 @@ class TestNumerics:
     def test_one_build_serves_every_batch(self, native_project, batch) -> None:
         # pytorch #133653
         check(native_project, LINEAR, torch.randn(batch, 5), torch.randn(3, 5), torch.randn(3))
-
-
-class TestLoading:
-    def output(self, native_project, source: str) -> str:
-        built = native_project.path / ".rextio" / "build" / "python"
-        return run([sys.executable, "-W", "error", "-c", textwrap.dedent(source)], cwd=built).stdout
-
-    @pytest.mark.parametrize("order", ["import boundary, torch", "import torch, boundary"])
-    def test_import_orders_in_a_fresh_process(self, native_project, order) -> None:
-        # tch #723
-        output = self.output(
-            native_project,
-            f"""\
-            import sys
-            sys.path.insert(0, "")
-            {order}
-            print(boundary.vector(torch.zeros(2)).tolist())
-            """,
-        )
-        assert output.split() == ["[1.0,", "1.0]"]
-
-    def test_one_libtorch_is_mapped(self, native_project) -> None:
-        # tch #882
-        output = self.output(
-            native_project,
-            """\
-            import sys
-            sys.path.insert(0, "")
-            import boundary, torch
-            boundary.vector(torch.zeros(2))
-            maps = open("/proc/self/maps").read().split()
-            print(*{word for word in maps if "libtorch_cpu" in word}, sep="\\n")
-            print(torch.__file__)
-            """,
-        )
-        *libraries, package = output.split()
-        assert len(libraries) == 1
-        assert libraries[0].startswith(package.rpartition("/")[0])
 
 
 def test_memory_does_not_grow_with_calls_or_errors(native_project, variant) -> None:

@@ -7,19 +7,23 @@ the second time. The first run ever on a machine compiles the dependencies, whic
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.activate import activate
 from support.native import CACHE, build, cli, run, variables
 
-from rextio_torch.cli.source import marked_source_ids
+from rextio_torch.cli.environment import Environment
+from rextio_torch.cli.source import marked_source_ids, source_id
 
 PROJECTS = CACHE / "native" / "build-command"
 #: The issue asks for 15 s; a rebuild takes about 3 s on an idle machine.
@@ -37,17 +41,6 @@ def activate(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
 def documented(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     \"\"\"A docstring keeps a function on Python.\"\"\"
     return torch.relu(x)
-"""
-
-#: Runs the built module's native function, not the wrapper that may fall back to Python.
-CALL = """
-import sys
-import torch
-sys.path.insert(0, sys.argv[1])
-import _rextio_native
-x = torch.tensor([[-1.0, 0.5, 2.0]])
-result = _rextio_native.model__activate(x)
-assert torch.allclose(result, getattr(torch, sys.argv[2])(x)), result
 """
 
 
@@ -72,7 +65,12 @@ def write_model(folder: Path, name: str) -> None:
 def check_module(project: Path, name: str) -> None:
     """Require that the module computes torch's `name`, one that every engine rounds alike."""
     folder = project / ".rextio" / "build" / "python"
-    run([sys.executable, "-c", CALL, folder, name])
+    # A process of its own for each module, forked from one that has imported torch.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch"])
+    with ProcessPoolExecutor(1, context) as pool:
+        result, expected = pool.submit(activate, str(folder), name).result()
+    assert result == expected
 
 
 def source_marks(project: Path) -> list[str]:
@@ -90,6 +88,17 @@ def compiled_crates(project: Path) -> list[str]:
 @pytest.fixture
 def project() -> Path:
     return make_project(PROJECTS / "project", "relu")
+
+
+@pytest.fixture
+def built(project: Path) -> Path:
+    """The project with the module of its present source; built only where that is not there."""
+    here = source_id(project, Environment.current())
+    if not list((project / ".rextio" / "build" / "python").glob("_rextio_native*.so")) or (
+        source_marks(project) != [here]
+    ):
+        build(project)
+    return project
 
 
 def test_build_and_rebuild_after_an_edit(project: Path, record_property: Any) -> None:
@@ -117,18 +126,27 @@ def test_build_and_rebuild_after_an_edit(project: Path, record_property: Any) ->
     check_module(project, "neg")
 
 
-def test_text_output_lists_each_function(project: Path) -> None:
-    done = run(cli("build", project))
+def test_text_output_lists_each_function(built: Path) -> None:
+    """With `--require-native` the exit status says that one is not native.
+
+    PYTHONPATH may still name the last build.
+    """
+    project = built
+    folder = str(project / ".rextio" / "build" / "python")
+    done = run(cli("build", project, "--require-native"), check=False, PYTHONPATH=folder)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "error: not native: model.documented"
     lines = done.stdout.splitlines()
     assert any(line.startswith("native  model.activate ") for line in lines)
     assert any(line.startswith("python  model.documented ") for line in lines)
     assert f"use it: PYTHONPATH={project}/.rextio/build/python python -P <script>" in lines
     assert "1 of 2 functions native" in lines[-1]
     assert "\x1b" not in done.stdout
+    check_module(project, "relu")
 
 
-def test_plain_rextio_build_gives_the_same(project: Path) -> None:
-    build(project)
+def test_plain_rextio_build_gives_the_same(built: Path) -> None:
+    project = built
     crate = project / ".rextio" / "generated" / "rust"
     ours = {p.name: p.read_bytes() for p in [*crate.glob("src/*"), *crate.glob("Cargo.*")]}
     # As typed in the activated environment.
@@ -194,8 +212,9 @@ def test_two_builds_of_one_project_at_once_take_turns(project: Path) -> None:
     check_module(project, "relu")
 
 
-def test_a_module_of_another_source_is_refused(project: Path) -> None:
-    before = build(project)["source_id"]
+def test_a_module_of_another_source_is_refused(built: Path) -> None:
+    project = built
+    (before,) = source_marks(project)
     config = project / ".cargo" / "config.toml"
     other = "f" * 64
     # Cargo then compiles the module under another source id than the one the command gave it.
@@ -210,8 +229,8 @@ def test_a_module_of_another_source_is_refused(project: Path) -> None:
     assert source_marks(project) == [before]
 
 
-def test_a_new_project_is_seeded_from_the_warm_copy(tmp_path: Path, project: Path) -> None:
-    build(project)  # There is a warm copy from here on.
+@pytest.mark.usefixtures("built")  # There is a warm copy from here on.
+def test_a_new_project_is_seeded_from_the_warm_copy(tmp_path: Path) -> None:
     new = make_project(tmp_path / "new", "abs")
     try:
         began = time.monotonic()
@@ -230,12 +249,12 @@ def test_a_project_without_native_functions_says_so() -> None:
     (folder / "model.py").write_text('def f(x: int) -> int:\n    """Doc."""\n    return x\n')
     done = run(cli("build", folder))
     assert "no native function" in done.stdout.splitlines()
-    assert build(folder)["module"] is None
+    assert list((folder / ".rextio" / "build").rglob("_rextio_native*")) == []
 
 
-def test_a_built_module_is_used_as_the_build_says(project: Path) -> None:
-    """In the project's own folder too, and with PYTHONPATH left set for the next build."""
-    build(project)
+def test_a_built_module_is_used_as_the_build_says(built: Path) -> None:
+    """In the project's own folder too."""
+    project = built
     folder = str(project / ".rextio" / "build" / "python")
     use = {"PYTHONPATH": folder}
     code = "import torch, model\nprint(model.__file__, model.activate(torch.ones(1, 1)))\n"
@@ -245,19 +264,11 @@ def test_a_built_module_is_used_as_the_build_says(project: Path) -> None:
         script.write_text(code)
         done = run([sys.executable, *options, script], REXTIO_NATIVE_MODE="native", **use)
         assert done.stdout.startswith(f"{folder}{os.sep}model.py")
-    assert run(cli("build", project), **use).returncode == 0
     assert "hides Rextio itself" in run(cli("doctor", project), **use).stdout
 
 
-def test_native_functions_can_be_required(project: Path) -> None:
-    done = run(cli("build", project, "--require-native"), check=False)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "error: not native: model.documented"
-    check_module(project, "relu")
-
-
-def test_a_file_that_does_not_parse(project: Path) -> None:
-    build(project)
+def test_a_file_that_does_not_parse(built: Path) -> None:
+    project = built
     bad = project / "bad.py"
     bad.write_text("def f(:\n")
     try:
@@ -286,8 +297,8 @@ def failing_cargo(tmp_path: Path) -> str:
     return f"{stub.parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_a_failed_build_shows_cargo_s_error(project: Path, failing_cargo: str) -> None:
-    build(project)
+def test_a_failed_build_shows_cargo_s_error(built: Path, failing_cargo: str) -> None:
+    project = built
     done = run(cli("build", project), check=False, PATH=failing_cargo)
     assert done.returncode == 1
     assert "error: rextio build failed with exit status 1" in done.stderr
@@ -297,8 +308,8 @@ def test_a_failed_build_shows_cargo_s_error(project: Path, failing_cargo: str) -
     check_module(project, "relu")
 
 
-def test_an_interrupted_build_leaves_nothing_running(project: Path) -> None:
-    build(project)
+def test_an_interrupted_build_leaves_nothing_running(built: Path) -> None:
+    project = built
     write_model(project, "square")
     process = subprocess.Popen(
         cli("build", project),

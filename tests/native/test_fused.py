@@ -8,6 +8,8 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 import torch
@@ -26,6 +28,29 @@ def _fused() -> bool:
     return engine().engine == "fused"
 
 
+# What eager gives is the same for every engine and instruction set: computed once.
+Eager = Callable[..., torch.Tensor]
+
+
+@cache
+def _program_reference(
+    eager: Eager, m: int, n: int, layout: str, count: int
+) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor, float]:
+    """Return arguments, eager's result, float64's, and the largest error allowed."""
+    arguments = []
+    for name, sizes in random_programs.PARAMETERS.items():
+        shape = random_programs.concrete(sizes, m, n)
+        values = LAYOUTS[layout](shape, "normal").tanh()
+        arguments.append(values if name != "square" else values.contiguous())
+    expected = eager(*arguments, count)
+    exact = eager(*(argument.double() for argument in arguments), count)
+    eagers = (expected.double() - exact).abs().nan_to_num(0.0)
+    scale = float(exact.abs().nan_to_num(0.0).max()) if exact.numel() else 0.0
+    # Both are roundings of the same program: neither may be far off.
+    limit = 8 * float(eagers.max() if eagers.numel() else 0.0) + 2e-5 * max(scale, 1.0)
+    return arguments, expected, exact, limit
+
+
 @pytest.mark.parametrize("index", range(RANDOM_PROGRAMS))
 def test_random_programs(native_project, index) -> None:
     """Fused or not, a program is as near to float64 as eager is, up to a small factor."""
@@ -34,25 +59,16 @@ def test_random_programs(native_project, index) -> None:
     for m, n in (*random_programs.SIZES, (1, 1), (16, 16), (0, 4), (2, 0)):
         for layout in itertools.islice(layouts, 3):
             for count in (0, 3):
-                arguments = []
-                for name, sizes in random_programs.PARAMETERS.items():
-                    shape = random_programs.concrete(sizes, m, n)
-                    values = LAYOUTS[layout](shape, "normal").tanh()
-                    arguments.append(values if name != "square" else values.contiguous())
-                expected = eager(*arguments, count)
-                exact = eager(*(argument.double() for argument in arguments), count)
+                arguments, expected, exact, limit = _program_reference(eager, m, n, layout, count)
                 result = native(*arguments, count)
                 what = (index, (m, n), layout, count)
                 assert result.shape == expected.shape, what
                 assert torch.equal(result.isnan(), expected.isnan()), what
                 error = (result.double() - exact).abs().nan_to_num(0.0)
-                eagers = (expected.double() - exact).abs().nan_to_num(0.0)
-                scale = float(exact.abs().nan_to_num(0.0).max()) if exact.numel() else 0.0
-                # Both are roundings of the same program: neither may be far off.
-                limit = 8 * float(eagers.max() if eagers.numel() else 0.0) + 2e-5 * max(scale, 1.0)
                 assert not error.numel() or float(error.max()) <= limit, (what, error.max(), limit)
 
 
+@cache
 def _hard_inputs(rows: int, columns: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(7)
     normal = torch.randn(rows, columns, generator=generator)
@@ -69,19 +85,46 @@ def _hard_inputs(rows: int, columns: int) -> dict[str, torch.Tensor]:
     }
 
 
+@cache
+def _sum_reference(
+    eager: Eager, columns: int, kind: str, dim: int, contiguous_rows: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return an argument, float64's sums, eager's largest error, and one unit."""
+    rows = _hard_inputs(16, columns)[kind]
+    argument = rows if dim == 1 else rows.t()
+    argument = argument.contiguous() if contiguous_rows else argument
+    exact = eager(argument.double())
+    eagers = (eager(argument).double() - exact).abs().max()
+    return argument, exact, eagers, exact.abs().max() * 2**-23
+
+
 @pytest.mark.parametrize("columns", [33, 1000, 20_000])
 @pytest.mark.parametrize("name", ["sum", "mean"])
 def test_sums_are_no_worse_than_twice_eagers(native_project, name, columns) -> None:
     for dim in (0, 1):
         native, eager = native_project.pair(find(name, 2, dim=dim, keepdim=False))
-        for kind, rows in _hard_inputs(16, columns).items():
-            matrix = rows if dim == 1 else rows.t()
-            for argument in (matrix, matrix.contiguous()):
-                exact = eager(argument.double())
+        for kind in _hard_inputs(16, columns):
+            for contiguous_rows in (False, True):
+                argument, exact, eagers, unit = _sum_reference(
+                    eager, columns, kind, dim, contiguous_rows
+                )
                 error = (native(argument).double() - exact).abs().max()
-                eagers = (eager(argument).double() - exact).abs().max()
-                unit = exact.abs().max() * 2**-23
                 assert error <= 2 * eagers + unit, (kind, dim, float(error), float(eagers))
+
+
+@cache
+def _product_reference(
+    eager: Eager, name: str, kind: str, sizes: tuple[int, int, int], seed: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return operands, float64's product, eager's mean square error, and one unit's square."""
+    m, k, n = sizes
+    left = _hard_inputs(m, k)[kind]
+    right = torch.randn(n, k, generator=torch.Generator().manual_seed(seed))
+    right = right if name == "linear" else right.t().contiguous()
+    exact = eager(left.double(), right.double())
+    terms = eager(left.double().abs(), right.double().abs())
+    eagers = (eager(left, right).double() - exact).square().mean()
+    return left, right, exact, eagers, (terms * 2**-24).square().mean()
 
 
 @pytest.mark.parametrize(
@@ -91,17 +134,16 @@ def test_sums_are_no_worse_than_twice_eagers(native_project, name, columns) -> N
 def test_products_are_no_worse_than_twice_eagers(native_project, name, m, k, n) -> None:
     function = find("matmul", 2, 2) if name == "matmul" else find("linear", 2, 2, None)
     native, eager = native_project.pair(function)
-    for kind, left in _hard_inputs(m, k).items():
+    for kind in _hard_inputs(m, k):
         errors, eagers, units = [], [], []
         # Which engine rounds luckier depends on the values: compare over several draws.
         for seed in range(12):
-            right = torch.randn(n, k, generator=torch.Generator().manual_seed(seed))
-            right = right if name == "linear" else right.t().contiguous()
-            exact = eager(left.double(), right.double())
-            terms = eager(left.double().abs(), right.double().abs())
+            left, right, exact, of_eager, unit = _product_reference(
+                eager, name, kind, (m, k, n), seed
+            )
             errors.append((native(left, right).double() - exact).square().mean())
-            eagers.append((eager(left, right).double() - exact).square().mean())
-            units.append((terms * 2**-24).square().mean())
+            eagers.append(of_eager)
+            units.append(unit)
         error, eagers_error, unit = (
             float(torch.stack(values).mean().sqrt()) for values in (errors, eagers, units)
         )

@@ -108,8 +108,8 @@ def survivors_in_rules(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, boo
     copies = [FOLDER / "python" / str(number) for number in range(len(rows) + 1)]
     for copy, row in zip(copies, (None, *rows), strict=True):
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(PACKAGE, copy / PACKAGE.name, ignore=shutil.ignore_patterns("rust"))
-        (copy / PACKAGE.name / "runtime" / "rust").symlink_to(CRATE)
+        without = shutil.ignore_patterns("target", "__pycache__")
+        shutil.copytree(PACKAGE, copy / PACKAGE.name, ignore=without)
         if row is not None:
             path = copy / PACKAGE.name / row.path
             source = path.read_text(encoding="utf-8")
