@@ -82,49 +82,10 @@ def argmax(v: TensorF32Cpu1D) -> TensorI64Cpu1D:
     return v.argmax(dim=0, keepdim=True)
 """
 
-CONTROL_FLOW = """
-def for_over_range(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
-    h = x.relu()
-    for i in range(n):
-        h = h + x
-        h = h.tanh()
-    return h
-
-
-def while_scalar(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
-    h = x.sigmoid()
-    i = 0
-    while i < n:
-        h = torch.mul(h, x)
-        i = i + 1
-    return h
-
-
-def if_bool(x: TensorF32Cpu2D, flag: bool) -> TensorF32Cpu2D:
-    h = x.abs()
-    if flag:
-        h = h.sqrt()
-    return h
-
-
-def if_else(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
-    if n > 2:
-        return x.abs()
-    else:
-        return x.neg()
-
-
-def early_return(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
-    h = x.exp()
-    if n == 0:
-        return h
-    return h @ x
-
-
-def unused(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    wasted = x + y
-    return x.relu()
-"""
+#: What the native tests run.
+CONTROL_FLOW = (Path(__file__).parent.parent / "native" / "sources" / "control_flow.py").read_text(
+    encoding="utf-8"
+)
 
 WITHOUT_SCOPE = """
 SEEN = []
@@ -160,7 +121,7 @@ def scalar_only(x: TensorF32Cpu2D, n: int) -> int:
 def emitted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     modules = {
         "families": HEADER + FAMILIES,
-        "control": HEADER + CONTROL_FLOW,
+        "control": CONTROL_FLOW,
         "bare": HEADER + WITHOUT_SCOPE,
     }
     return functions(generate(tmp_path_factory.mktemp("generated"), modules))

@@ -31,7 +31,8 @@ def branch(x: TensorF32Cpu2D, flag: bool) -> TensorF32Cpu2D:
 def if_else(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     if n > 2:
         return x.abs()
-    return x.neg()
+    else:
+        return x.neg()
 
 
 def early_return(x: TensorF32Cpu2D, y: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
