@@ -118,7 +118,8 @@ KERNELS = (
         "self.col_stride == 1 || self.cols <= 1", "true",
     ),
     _view(
-        "a range of rows begins at the first", "engine::parts_of_large_work_fit_together",
+        "a range of rows begins at the first",
+        "engine::large_work_of_every_kind_is_split_with_equal_results",
         "ptr: «self.row(from)»", "self.ptr",
     ),
     _reduce(
@@ -186,7 +187,8 @@ KERNELS = (
     _softmax(
         "the tail of a line of columns is one element short",
         "reduce::softmax_of_every_length_and_layout",
-        "s.store_some(place(r).add(i), over(s, e, t, v), «width - i»);", "width - i - 1",
+        "s.store_some(self.place(r).add(i), over(s, e, t, v), «self.width - i»);",
+        "self.width - i - 1",
     ),
     _softmax(
         "rows lie one row's length apart", "reduce::softmax_of_every_length_and_layout",
@@ -367,7 +369,7 @@ KERNELS = (
     _region(
         "a chain over transposed leaves is taken for one by rows",
         "engine::chains_over_every_layout_and_size",
-        "leaves = leaves.into_iter().map(View::transposed).collect();\n"
+        "leaves.iter_mut().for_each(|leaf| *leaf = leaf.transposed());\n"
         "            «Order::Columns»",
         "Order::Rows",
     ),
@@ -377,17 +379,18 @@ KERNELS = (
         "self.product(shape, &product, «Some(*op)»)", "None",
     ),
     _evaluate(
-        "every part of a row takes the first biases", "engine::parts_of_large_work_fit_together",
+        "every part of a row takes the first biases",
+        "engine::products_with_bias_and_activation_in_every_layout",
         "&bias[«part.clone()»]", "0..part.len()",
     ),
     _evaluate(
         "a product is taken from an operation that still needs it",
-        "engine::a_product_that_something_else_needs_stays",
-        "if «Rc::strong_count(input) != 1» {", "false",
+        "engine::a_product_that_may_be_used_again_is_kept",
+        "let only = «input.count() == 1 || (self.last && input.consumers() == 1)»;", "true",
     ),
     _evaluate(
         "a single operation reads every part from the start",
-        "engine::parts_of_large_work_fit_together",
+        "engine::large_work_of_every_kind_is_split_with_equal_results",
         "view.get().data.wrapping_add(«part.start»)", "part.start * 0",
     ),
     _evaluate(
@@ -398,12 +401,14 @@ KERNELS = (
     _evaluate(
         "only the last chunk of a row is summed up",
         "engine::reductions_of_inputs_and_of_pending_operations",
-        "total += «sum(self.isa, memory.part(0, end - start))»;",
-        "sum(self.isa, memory.part(0, end - start)) - total",
+        "total += «sum(self.isa, memory.part(0, count))»;",
+        "sum(self.isa, memory.part(0, count)) - total",
     ),
     _evaluate(
-        "every part of a long row is the first", "engine::parts_of_large_work_fit_together",
-        "operand.0.data.add(«part.start»)", "part.start * 0",
+        "every part of a long row is the first",
+        "engine::large_work_of_every_kind_is_split_with_equal_results",
+        "«operand.matrix().column_range(part.start, part.end)»;\n                sum_rows",
+        "operand.matrix().column_range(0, part.len())",
     ),
     _evaluate(
         "a region that lies by columns is reduced by rows",
@@ -422,7 +427,8 @@ KERNELS = (
         "product.right_transposed",
     ),
     _evaluate(
-        "argmax of every part reads the first rows", "engine::parts_of_large_work_fit_together",
+        "argmax of every part reads the first rows",
+        "engine::large_work_of_every_kind_is_split_with_equal_results",
         "argmax_rows(self.isa, out, «operand.matrix().row_range(part.start, part.end)»);",
         "operand.matrix().row_range(0, part.len())",
     ),
@@ -432,8 +438,8 @@ KERNELS = (
     ),
     _parallel(
         "each part is one step short", _IN_PARALLEL
-        + "every_index_is_visited_once_and_small_work_stays_on_one_thread",
-        "work(part(index)..«part(index + 1)»)", "part(index + 1) - 1",
+        + "every_index_is_visited_once",
+        "work(start(index)..«start(index + 1)»)", "start(index + 1) - 1",
     ),
     _buffer(
         "elements begin off the cache line", _IN_BUFFER + "elements_are_aligned_and_writable",
