@@ -1,4 +1,4 @@
-"""The command line: `rextio-torch init`, `build`, `cache` and `doctor`."""
+"""The command line: `rextio-torch init`, `explain`, `build`, `cache` and `doctor`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 
 #: What the extra `cli` installs; the plugin itself needs none of them.
-REQUIRED_MODULES = ("click", "rich", "tomlkit")
+REQUIRED_MODULES = ("click", "libcst", "rich", "tomlkit")
 
 
 def main() -> None:

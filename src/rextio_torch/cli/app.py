@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -99,6 +100,38 @@ def init(path: Path, force: bool, as_json: bool) -> None:
         click.echo(line)
     if changes:
         click.echo(f"ready: rextio-torch build {path}")
+
+
+@cli.command("explain")
+@click.argument("path", type=_PATH, default=".")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 1 if a function with tensor annotations is not native.",
+)
+@_AS_JSON
+@_reporting
+def explain_command(path: Path, strict: bool, as_json: bool) -> None:
+    """Explain which functions of PATH are native, and what keeps the others on Python.
+
+    PATH is a file, or a folder with a project or in one. Nothing is built and nothing is written:
+    whether a function is native is what `rextio check` says.
+    """
+    # Imported here: the parser is large, and no other command needs it.
+    from rextio_torch.cli import explain as explain_module
+
+    answer = explain_module.explain_path(path, Environment.current())
+    lacking = answer.not_native if strict else []
+    if as_json:
+        _print_json(answer.to_dict(), ok=not lacking)
+    else:
+        width = min(shutil.get_terminal_size().columns, 100)
+        source = explain_module.source_lines(answer)
+        for line in explain_module.lines(answer, width, source=source):
+            click.echo(line)
+    if lacking:
+        click.echo(f"error: not native: {', '.join(lacking)}", err=True)
+        raise SystemExit(1)
 
 
 @cli.command("build")

@@ -11,7 +11,13 @@ from rextio_torch.cli.environment import TRACEBACK
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import write_atomically
 from rextio_torch.cli.progress import Display
-from rextio_torch.cli.report import error_tail, failure_text, parse_errors, read_report
+from rextio_torch.cli.report import (
+    ParseError,
+    error_tail,
+    failure_text,
+    parse_errors,
+    read_report,
+)
 from rextio_torch.cli.toolchain import Toolchain
 
 
@@ -41,18 +47,23 @@ def run_rextio(
         raise _failure(command, project, status, output)
 
 
+def not_python(project: Path, errors: list[ParseError]) -> CliError:
+    """Return the error for files that do not parse."""
+    files = sorted({os.path.relpath(error.file, project) for error in errors})
+    return CliError(
+        f"{project} has files that are not Python: {', '.join(files)}",
+        expected="files that parse",
+        detail="\n".join(f"{e.file}:{e.line}: {e.message}" for e in errors),
+        repair=f"correct line {errors[0].line} of {errors[0].file}, or name the file in "
+        ".rextioignore",
+    )
+
+
 def _failure(command: str, project: Path, status: int, output: str) -> CliError:
     with contextlib.suppress(CliError):
         errors = parse_errors(read_report(project, "check.json"))
         if errors:
-            files = sorted({os.path.relpath(error.file, project) for error in errors})
-            return CliError(
-                f"{project} has files that are not Python: {', '.join(files)}",
-                expected="files that parse",
-                detail="\n".join(f"{e.file}:{e.line}: {e.message}" for e in errors),
-                repair=f"correct line {errors[0].line} of {errors[0].file}, or name the file in "
-                ".rextioignore",
-            )
+            return not_python(project, errors)
     detail = None
     repair = f"rextio check {project}"
     if command == "build":

@@ -56,6 +56,15 @@ def source_files(project: Path) -> Iterator[Path]:
                 yield Path(parent) / name
 
 
+def project_folders(folder: Path) -> Iterator[Path]:
+    """Yield the projects under a folder; what is in a project is its own."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _SKIPPED]
+        if REXTIO_FILE in names:
+            folders.clear()
+            yield Path(parent)
+
+
 def source_id(project: Path, environment: Environment) -> str:
     """Return 64 hexadecimal digits: the project's source and the versions that translate it."""
     digest = hashlib.sha256()

@@ -75,6 +75,7 @@ def _arithmetic(
             example=f"x {symbol} 2.0",
             instead=f"x {symbol} factors  # factors: TensorF32Cpu1D, broadcast over the rows",
         ),
+        fusion="elementwise",
     )
 
 

@@ -157,6 +157,10 @@ class ShapeError(Exception):
         self.exception = exception
 
 
+#: How the fused engine computes an operator. `elementwise` operations of one shape run together as
+#: a region; a `product` carries its bias and the activation that only it feeds; `rows` takes the
+#: rows of a region as they come, where it works along them; `none` works on finished operands.
+Fusion: TypeAlias = Literal["elementwise", "product", "rows", "none"]
 ShapeRule: TypeAlias = Callable[[str, tuple[Shape | None, ...], Options], Shape]
 
 
@@ -222,6 +226,7 @@ class Operator:
     samples: Callable[[Signature], tuple[Sample, ...]]
     error_samples: tuple[Sample, ...]
     diagnostic: Diagnostic
+    fusion: Fusion
 
     def __post_init__(self) -> None:
         """Reject a row that contradicts itself, naming the row."""

@@ -65,6 +65,7 @@ def _pointwise(
             example=example or f"{written}(labels)  # labels: TensorI64Cpu1D",
             instead=instead or f"{written}(x)  # x: TensorF32Cpu2D",
         ),
+        fusion="elementwise",
     )
 
 

@@ -64,6 +64,7 @@ LINEAR = Operator(
         example="F.linear(v, weight, bias)  # v: TensorF32Cpu1D",
         instead="F.linear(x, weight, bias)  # x: TensorF32Cpu2D, one row per input",
     ),
+    fusion="product",
 )
 
 _MATMUL_SHAPES = {
@@ -109,6 +110,7 @@ MATMUL = Operator(
         example="u @ v  # both TensorF32Cpu1D",
         instead="torch.sum(u * v, dim=0, keepdim=True)  # a tensor of one value",
     ),
+    fusion="product",
 )
 
 ROWS = (LINEAR, MATMUL)

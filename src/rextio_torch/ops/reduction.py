@@ -80,6 +80,7 @@ def _reduction(name: str, code: str, empty: str) -> Operator:
             example=f"x.{name}()",
             instead=f"x.{name}(dim=1)",
         ),
+        fusion="rows",
     )
 
 
@@ -117,6 +118,7 @@ SOFTMAX = Operator(
         example="x.softmax(dim=-1)",
         instead="x.softmax(dim=1)",
     ),
+    fusion="rows",
 )
 
 ARGMAX = Operator(
@@ -149,6 +151,7 @@ ARGMAX = Operator(
         example="x.argmax()",
         instead="x.argmax(dim=1)",
     ),
+    fusion="none",
 )
 
 ROWS = (MEAN, SUM, SOFTMAX, ARGMAX)

@@ -1,0 +1,329 @@
+"""Rextio's verdict and the tables joined: one answer for each function with tensor annotations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+
+from rextio_torch.analysis.decide import Rejection
+from rextio_torch.explain.forms import signature
+from rextio_torch.explain.forms.table import FORMS
+from rextio_torch.explain.fusion import fused
+from rextio_torch.explain.inference import Facts, Site
+from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
+from rextio_torch.explain.source import Function, SourceFile, parameters
+from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
+from rextio_torch.ops.model import TENSOR_TYPES
+from rextio_torch.ops.table import OPERATORS
+
+#: Files without it have no tensor functions, unless they import from one that has it.
+_PACKAGE = b"rextio_torch"
+_OPERATORS = {operator.id: operator for operator in OPERATORS}
+_MARKERS = {item.key: item.marker for item in TENSOR_TYPES}
+_SIGNATURE_CODES = {form.code for form in signature.ROWS}
+# Rextio's words for what only follows from something else that it reports.
+_UNDEFINED = re.compile(r"name '(.+?)' is not defined in this scope")
+_FOLLOWS = (
+    "inferred type ",
+    "this binary operator is not supported",
+    "this unary operator is not supported",
+    "membership comparisons are not supported",
+    "unsupported unresolved call",
+)
+_REBOUND = "is a module attribute rebound at module load"
+_MUTATED = "call reaches a project module attribute that is mutated"
+SHIM = (
+    "marked @rextio.native, but run in Python by a shim (RXT080): Rextio calls that accepted, it "
+    "is not native code"
+)
+
+
+@dataclass
+class _Answer:
+    """What was found out about a function, and what else keeps it on Python."""
+
+    explained: Explained
+    whole_file: bool = False
+    whole_project: bool = False
+
+
+def explain(
+    project: Path, report: Mapping[str, Any], chosen: Callable[[Path], bool]
+) -> Explanation:
+    """Explain the functions of the chosen files, by the report of `rextio check` on a project.
+
+    Raises what `SourceFile` raises, `OSError` too.
+    """
+    modules = {
+        Path(module["file_path"]): module
+        for module in report.get("modules", ())
+        if module.get("file_path")
+    }
+    files = _parse(modules)
+    names = {file.module: file.names for file in files.values()}
+    for file in files.values():
+        file.join(names)
+    functions = {path: list(file.functions()) for path, file in files.items()}
+    tensor_functions = {
+        f"{files[path].module}.{function.name}"
+        for path, found in functions.items()
+        for function in found
+    }
+    explained: list[Explained] = []
+    shared: dict[str, tuple[Finding, ...]] = {}
+    for path, file in files.items():
+        if not chosen(path):
+            continue
+        file.tensor_functions = tensor_functions
+        by_line = verdicts(modules[path])
+        answers = [_answer(file, function, by_line) for function in functions[path]]
+        explained += [answer.explained for answer in answers]
+        findings: list[Finding] = []
+        if any(answer.whole_file for answer in answers):
+            findings += _in_file(file, "file") or [_unknown_cause(file)]
+        if any(answer.whole_project for answer in answers):
+            everywhere = [f for other in files.values() for f in _in_file(other, "project")]
+            findings += everywhere or [_unknown_cause(file)]
+        if findings:
+            shared[file.label] = tuple(findings)
+    return Explanation((str(project),), tuple(explained), shared)
+
+
+def _parse(modules: Mapping[Path, object]) -> dict[Path, SourceFile]:
+    """Parse the files that can have a part in it: those that name the package, and what uses them.
+
+    The rest of a large project is left alone.
+    """
+    texts = {path: path.read_bytes() for path in modules}
+    wanted = {path for path, text in texts.items() if _PACKAGE in text}
+    while True:
+        stems = {(p.parent.name if p.name == "__init__.py" else p.stem).encode() for p in wanted}
+        pattern = re.compile(rb"\b(?:" + b"|".join(map(re.escape, stems)) + rb")\b")
+        more = {p for p, text in texts.items() if stems and p not in wanted and pattern.search(text)}
+        if not more:
+            break
+        wanted |= more
+    files = {}
+    for path in sorted(wanted):
+        module = modules[path]
+        name = module.get("module_name") if isinstance(module, Mapping) else None
+        files[path] = SourceFile(path, str(name))
+    return files
+
+
+def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]) -> _Answer:
+    span = file.span(function.node)
+    verdict = by_line.get(span.line, UNSEEN)
+    qualname = f"{file.module}.{function.name}"
+    facts = Facts.of(file, function)
+    if verdict.outcome == "native":
+        return _Answer(_native(facts, verdict, qualname, span))
+    findings = _findings(facts)
+    rest, whole_file, whole_project = _unexplained(facts, verdict, findings)
+    findings = sorted({*findings, *rest}, key=lambda finding: (finding.span, finding.code))
+    notes = []
+    if verdict.outcome == "shim":
+        notes.append(SHIM)
+    if whole_file:
+        notes.append("the whole file stays on Python, see below")
+    if whole_project:
+        notes.append("all of the project stays on Python, see below")
+    if not findings and not whole_file and not whole_project:
+        findings = [_no_reason(verdict, span)]
+    explained = Explained(
+        qualname=qualname,
+        file=file.label,
+        span=span,
+        outcome=verdict.outcome,
+        findings=tuple(findings),
+        notes=tuple(notes),
+    )
+    return _Answer(explained, whole_file, whole_project)
+
+
+def _native(facts: Facts, verdict: Verdict, qualname: str, span: Span) -> Explained:
+    """List what Rextio says was claimed, with what the source says about the flow of data."""
+    file = facts.file
+    sites: dict[tuple[str, Span], Site] = {
+        (site.call.operator.id, file.span(site.node)): site for site in facts.sites
+    }
+    claims = {(claim.operator, _claim_span(file, claim)): claim for claim in verdict.claims}
+    ordered = [(key, site) for key, site in sites.items() if key in claims]
+    operations = tuple(
+        _operation(file, claims[key], key[1])
+        for key in (*(key for key, _ in ordered), *(key for key in claims if key not in sites))
+    )
+    notes = [
+        f"line {call.line} calls Python (RXT075): each operation is computed at once, nothing fuses"
+        for call in verdict.callbacks
+    ]
+    known = len(ordered) == len(sites) == len(claims)
+    return Explained(
+        qualname=qualname,
+        file=file.label,
+        span=span,
+        outcome="native",
+        operations=operations,
+        fused=fused([site for _, site in ordered]) if known and not notes else (),
+        notes=tuple(notes),
+    )
+
+
+def _claim_span(file: SourceFile, claim: Claim) -> Span:
+    return Span(
+        claim.line,
+        file.column(claim.line, claim.byte),
+        claim.end_line,
+        file.column(claim.end_line, claim.end_byte),
+    )
+
+
+def _operation(file: SourceFile, claim: Claim, span: Span) -> Operation:
+    return Operation(
+        operator=claim.operator,
+        schema=_OPERATORS[claim.operator].schema,
+        span=span,
+        source=file.slice(span),
+        result=_MARKERS.get(claim.result, claim.result),
+    )
+
+
+def _findings(facts: Facts) -> list[Finding]:
+    """Return what the tables know to keep a function on Python."""
+    found = []
+    for form in FORMS:
+        if form.detect is not None:
+            found += [_of_form(form, facts.file, node) for node in form.detect(facts)]
+    found += [_of_operator(facts.file, node, rejected) for node, rejected in facts.rejections]
+    return list(dict.fromkeys(found))
+
+
+def _in_file(file: SourceFile, scope: str) -> list[Finding]:
+    nodes: list[tuple[Form, cst.CSTNode]] = [
+        (form, node)
+        for form in FORMS
+        if form.detect_in_file is not None and form.scope == scope
+        for node in form.detect_in_file(file)
+    ]
+    findings = [_of_form(form, file, node) for form, node in nodes]
+    return sorted(dict.fromkeys(findings), key=lambda finding: finding.span)
+
+
+def _of_form(form: Form, file: SourceFile, node: cst.CSTNode) -> Finding:
+    return Finding(
+        code=form.code,
+        title=form.title,
+        span=file.span(node),
+        reason=form.reason,
+        instead=form.advice,
+        by="form",
+        file=None if form.scope == "function" else file.label,
+    )
+
+
+def _of_operator(file: SourceFile, node: cst.CSTNode, rejected: Rejection) -> Finding:
+    diagnostic = rejected.operator.diagnostic
+    return Finding(
+        code=diagnostic.code,
+        title=f"{rejected.operator.id}: {rejected.reason}",
+        span=file.span(node),
+        reason=diagnostic.why,
+        instead=f"Write {diagnostic.instead}",
+        by="operator",
+    )
+
+
+def _unexplained(
+    facts: Facts, verdict: Verdict, findings: list[Finding]
+) -> tuple[list[Finding], bool, bool]:
+    """Return Rextio's own reasons that no finding covers, and whether it is the whole file's."""
+    rest: list[Finding] = []
+    whole_file = whole_project = False
+    for blocker in verdict.blockers:
+        if _REBOUND in blocker.message or _MUTATED in blocker.message:
+            whole_project = True
+        elif blocker.code in ("RXT002", "RXT003") and _known_type(facts, blocker):
+            whole_file = True
+        elif not _is_explained(facts, blocker, findings):
+            rest.append(_of_rextio(facts.file, blocker))
+    if whole_file:
+        # Parameters of unknown type are not defined, in Rextio's words; the rest follows.
+        rest = []
+    return rest, whole_file, whole_project
+
+
+def _known_type(facts: Facts, blocker: Blocker) -> bool:
+    """Whether a type that Rextio does not accept here is one that it knows."""
+    file = facts.file
+    if blocker.code == "RXT003":
+        return file.resolver.annotation(facts.node.returns).kind == "tensor"
+    column = file.column(blocker.line, blocker.byte)
+    for parameter in parameters(facts.node.params):
+        span = file.span(parameter.name)
+        if (span.line, span.column) == (blocker.line, column):
+            return file.resolver.annotation(parameter.annotation).kind == "tensor"
+    return False
+
+
+def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bool:
+    column = facts.file.column(blocker.line, blocker.byte)
+    if any(finding.span.covers(blocker.line, column) for finding in findings):
+        return True
+    if not findings:
+        return False
+    if blocker.code in ("RXT001", "RXT002", "RXT003"):
+        return any(finding.code in _SIGNATURE_CODES for finding in findings)
+    undefined = _UNDEFINED.match(blocker.message)
+    if undefined is not None:
+        return undefined[1] in facts.local_names
+    if blocker.line == facts.file.span(facts.node).line:
+        return True
+    starts = {facts.file.span(node) for node in facts.unknown_sites}
+    unknown = any((span.line, span.column) == (blocker.line, column) for span in starts)
+    inside = any(finding.span.line == blocker.line for finding in findings)
+    return blocker.message.startswith(_FOLLOWS) and (
+        unknown or inside or blocker.message.startswith("inferred type ")
+    )
+
+
+def _of_rextio(file: SourceFile, blocker: Blocker) -> Finding:
+    column = file.column(blocker.line, blocker.byte)
+    return Finding(
+        code=blocker.code,
+        title=blocker.message,
+        span=Span(blocker.line, column, blocker.line, file.word_end(blocker.line, column)),
+        reason="Rextio's own words; this is in no table of rextio-torch.",
+        instead=blocker.suggestion,
+        by="rextio",
+    )
+
+
+def _no_reason(verdict: Verdict, span: Span) -> Finding:
+    said = f" It says: {verdict.skipped}." if verdict.skipped else ""
+    return Finding(
+        code="RXTP-FORM-000",
+        title="kept on Python without a reason",
+        span=span,
+        reason=f"Rextio keeps the function on Python, and no table knows why.{said}",
+        instead=None,
+        by="rextio",
+    )
+
+
+def _unknown_cause(file: SourceFile) -> Finding:
+    return Finding(
+        code="RXTP-FORM-000",
+        title="the types of the whole file are not accepted",
+        span=Span(1, 1, 1, 1),
+        reason="Rextio does not trust the imports of this file, and no table knows why: something "
+        "at module level may bind a name again.",
+        instead="Move the functions into a file of imports and functions alone.",
+        by="rextio",
+        file=file.label,
+    )
+

@@ -1,0 +1,1 @@
+"""The table of forms that keep a function on Python, one row a form."""

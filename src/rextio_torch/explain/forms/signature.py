@@ -1,0 +1,485 @@
+"""Forms of a function's signature and of the place where it is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from rextio_torch.explain.inference import Facts
+from rextio_torch.explain.model import Form, FunctionDetection
+from rextio_torch.explain.names import dotted_name
+from rextio_torch.explain.source import parameters
+
+_RELU = """\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+"""
+#: Names that Rust reserves even where it lets others be written `r#name`.
+_NO_RUST_NAMES = frozenset({"self", "Self", "super", "crate"})
+
+
+def _annotated(*kinds: str, result: bool = True) -> FunctionDetection:
+    """Detect annotations of some kinds, of parameters and of the result."""
+
+    def detect(facts: Facts) -> Iterator[cst.CSTNode]:
+        of = facts.file.resolver.annotation
+        nodes = [item.annotation for item in parameters(facts.node.params) if item.annotation]
+        if result and facts.node.returns is not None:
+            nodes.append(facts.node.returns)
+        yield from (node.annotation for node in nodes if of(node).kind in kinds)
+
+    return detect
+
+
+def _optional(facts: Facts) -> Iterator[cst.CSTNode]:
+    yield from _annotated("optional")(facts)
+
+
+def _tuple_result(facts: Facts) -> Iterator[cst.CSTNode]:
+    returns = facts.node.returns
+    if returns is not None and _is_tuple(facts, returns.annotation):
+        yield returns.annotation
+
+
+def _is_tuple(facts: Facts, node: cst.BaseExpression) -> bool:
+    holds_tensor = facts.file.resolver.annotation(node).kind == "container"
+    head = dotted_name(node.value) if isinstance(node, cst.Subscript) else None
+    return holds_tensor and (head or "").rpartition(".")[2] in ("tuple", "Tuple")
+
+
+def _container(facts: Facts) -> Iterator[cst.CSTNode]:
+    yields = any(facts.nodes(cst.Yield))
+    for node in _annotated("container")(facts):
+        returned = facts.node.returns is not None and node is facts.node.returns.annotation
+        if not (returned and (yields or _is_tuple(facts, facts.node.returns.annotation))):
+            yield node
+
+
+def _missing_result(facts: Facts) -> Iterator[cst.CSTNode]:
+    if facts.node.returns is None:
+        yield facts.node
+
+
+def _missing_parameter(facts: Facts) -> Iterator[cst.CSTNode]:
+    positional = [*facts.node.params.posonly_params, *facts.node.params.params]
+    for index, item in enumerate([*positional, *facts.node.params.kwonly_params]):
+        if item.annotation is None and not (index == 0 and _method_of(facts)):
+            yield item.name
+
+
+def _method_of(facts: Facts) -> cst.ClassDef | None:
+    parents = facts.function.parents
+    return parents[-1] if parents and isinstance(parents[-1], cst.ClassDef) else None
+
+
+def _star_parameters(facts: Facts) -> Iterator[cst.CSTNode]:
+    for item in (facts.node.params.star_arg, facts.node.params.star_kwarg):
+        if isinstance(item, cst.Param):
+            yield item.name
+
+
+def _async(facts: Facts) -> Iterator[cst.CSTNode]:
+    if facts.node.asynchronous is not None:
+        yield facts.node.asynchronous
+
+
+def _method(facts: Facts) -> Iterator[cst.CSTNode]:
+    if any(isinstance(parent, cst.ClassDef) for parent in facts.function.parents):
+        yield facts.node
+
+
+def _inside_function(facts: Facts) -> Iterator[cst.CSTNode]:
+    if any(isinstance(parent, cst.FunctionDef) for parent in facts.function.parents):
+        yield facts.node
+
+
+def _conditional(facts: Facts) -> Iterator[cst.CSTNode]:
+    parents = facts.function.parents
+    definitions = (cst.FunctionDef, cst.ClassDef)
+    if parents and not any(isinstance(parent, definitions) for parent in parents):
+        yield facts.node
+
+
+def _decorator(facts: Facts) -> Iterator[cst.CSTNode]:
+    for item in facts.node.decorators:
+        if _marker(facts, item) is None:
+            yield item.decorator
+
+
+def _exempt(facts: Facts) -> Iterator[cst.CSTNode]:
+    for item in facts.node.decorators:
+        if _marker(facts, item) == "rextio.exempt":
+            yield item.decorator
+
+
+def _marker(facts: Facts, item: cst.Decorator) -> str | None:
+    node = item.decorator.func if isinstance(item.decorator, cst.Call) else item.decorator
+    target = facts.file.resolver.target(dotted_name(node) or "")
+    return target if target in ("rextio.native", "rextio.exempt") else None
+
+
+def _defined_again(facts: Facts) -> Iterator[cst.CSTNode]:
+    if facts.function.parents:
+        return
+    name = facts.node.name.value
+    body = facts.file.tree.body
+    later = body[next(i for i, item in enumerate(body) if item is facts.node) + 1 :]
+    if any(isinstance(i, (cst.FunctionDef, cst.ClassDef)) and i.name.value == name for i in later):
+        yield facts.node
+
+
+def _no_rust_name(facts: Facts) -> Iterator[cst.CSTNode]:
+    names = [facts.node.name, *(item.name for item in parameters(facts.node.params))]
+    first = names[1:2] if _method_of(facts) else []
+    targets = (item.target for item in facts.nodes(cst.AssignTarget))
+    names += [target for target in targets if isinstance(target, cst.Name)]
+    for name in names:
+        if name not in first and (not name.value.isascii() or name.value in _NO_RUST_NAMES):
+            yield name
+
+
+ROWS = (
+    Form(
+        code="RXTP-FORM-001",
+        id="optional_tensor",
+        title="a tensor that may be None",
+        reason="Rextio knows a tensor type alone, not in a union with None.",
+        advice="Make it a plain tensor type, and write a second function for calls without it.",
+        example="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D | None) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+
+
+def without_bias(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return F.linear(x, w)
+""",
+        detect=_optional,
+    ),
+    Form(
+        code="RXTP-FORM-002",
+        id="tuple_result",
+        title="a tuple of tensors as result",
+        reason="A native function returns one tensor or one scalar.",
+        advice="Write a function for each tensor.",
+        example="""\
+def f(x: TensorF32Cpu2D) -> tuple[TensorF32Cpu2D, TensorF32Cpu1D]:
+    return x.relu(), x.mean(dim=1)
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+
+def means(x: TensorF32Cpu2D) -> TensorF32Cpu1D:
+    return x.mean(dim=1)
+""",
+        detect=_tuple_result,
+    ),
+    Form(
+        code="RXTP-FORM-003",
+        id="missing_result",
+        title="no annotation of the result",
+        reason="Rextio needs the type of the result.",
+        advice="Annotate what the function returns.",
+        example="""\
+def f(x: TensorF32Cpu2D):
+    return x.relu()
+""",
+        instead=_RELU,
+        detect=_missing_result,
+    ),
+    Form(
+        code="RXTP-FORM-004",
+        id="missing_parameter",
+        title="a parameter without annotation",
+        reason="Rextio needs the type of every parameter.",
+        advice="Annotate it.",
+        example="""\
+def f(x: TensorF32Cpu2D, n) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        detect=_missing_parameter,
+    ),
+    Form(
+        code="RXTP-FORM-005",
+        id="plain_tensor",
+        title="torch.Tensor as annotation",
+        reason="torch.Tensor alone says neither dtype nor rank.",
+        advice="Write the type of rextio_torch.types that the function is called with.",
+        example="""\
+def f(x: torch.Tensor) -> TensorF32Cpu2D:
+    return torch.relu(x)
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.relu(x)
+""",
+        detect=_annotated("plain"),
+    ),
+    Form(
+        code="RXTP-FORM-006",
+        id="quoted_annotation",
+        title="a tensor type in quotes",
+        reason="Rextio does not read annotations in strings.",
+        advice="Leave the quotes out; `from __future__ import annotations` keeps all of them "
+        "unevaluated.",
+        example="""\
+def f(x: "TensorF32Cpu2D") -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        instead=_RELU,
+        detect=_annotated("quoted"),
+    ),
+    Form(
+        code="RXTP-FORM-007",
+        id="annotated_metadata",
+        title="a tensor type inside Annotated",
+        reason="Rextio does not look into Annotated.",
+        advice="Write the tensor type itself; to a type checker it is torch.Tensor.",
+        example="""\
+from typing import Annotated
+
+
+def f(x: Annotated[torch.Tensor, TensorF32Cpu2D]) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        instead=_RELU,
+        detect=_annotated("annotated"),
+    ),
+    Form(
+        code="RXTP-FORM-008",
+        id="alias_of_type",
+        title="another name for a tensor type",
+        reason="Rextio resolves the imports of the module itself, not assignments and not names "
+        "that another module of the project imports.",
+        advice="Import the type from rextio_torch.types, with `as` for another name.",
+        example="""\
+Matrix = TensorF32Cpu2D
+
+
+def f(x: Matrix) -> Matrix:
+    return x.relu()
+""",
+        instead="""\
+from rextio_torch.types import TensorF32Cpu2D as Matrix
+
+
+def f(x: Matrix) -> Matrix:
+    return x.relu()
+""",
+        detect=_annotated("alias"),
+    ),
+    Form(
+        code="RXTP-FORM-009",
+        id="container_of_tensors",
+        title="a container of tensors",
+        reason="Tensors come in one by one: no list, tuple, dict or iterator of them.",
+        advice="Give each tensor a parameter of its own.",
+        example="""\
+def f(xs: list[TensorF32Cpu2D]) -> TensorF32Cpu2D:
+    return torch.add(xs[0], xs[1])
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.add(x, y)
+""",
+        detect=_container,
+    ),
+    Form(
+        code="RXTP-FORM-010",
+        id="unknown_annotation",
+        title="an annotation that Rextio does not know",
+        reason="Besides tensor types Rextio knows int, float, bool, str, bytes, None and "
+        "containers of them.",
+        advice="Pass scalars instead, or drop the parameter.",
+        example="""\
+def f(x: TensorF32Cpu2D, options: object) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D, steps: int) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        detect=_annotated("other"),
+    ),
+    Form(
+        code="RXTP-FORM-011",
+        id="star_parameters",
+        title="*args or **kwargs",
+        reason="A native function has a fixed number of parameters.",
+        advice="Name every parameter.",
+        example="""\
+def f(*xs: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.add(xs[0], xs[1])
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.add(x, y)
+""",
+        detect=_star_parameters,
+    ),
+    Form(
+        code="RXTP-FORM-012",
+        id="async_function",
+        title="an async function",
+        reason="Rextio compiles ordinary functions only.",
+        advice="Compute in an ordinary function, and call that from the coroutine.",
+        example="""\
+async def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        instead=_RELU,
+        detect=_async,
+    ),
+    Form(
+        code="RXTP-FORM-013",
+        id="generator",
+        title="a generator",
+        reason="A native function runs to its end and returns once.",
+        advice="Return one tensor, and let the caller loop.",
+        example="""\
+from collections.abc import Iterator
+
+
+def f(x: TensorF32Cpu2D) -> Iterator[TensorF32Cpu2D]:
+    yield x.relu()
+""",
+        instead=_RELU,
+        detect=lambda facts: facts.nodes(cst.Yield),
+    ),
+    Form(
+        code="RXTP-FORM-014",
+        id="decorator",
+        title="a decorator",
+        reason="A decorator may replace the function. Native functions compute without grad in any "
+        "case.",
+        advice="Leave it out, or decorate a function that calls this one.",
+        example="""\
+@torch.no_grad()
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        instead=_RELU,
+        detect=_decorator,
+    ),
+    Form(
+        code="RXTP-FORM-015",
+        id="method",
+        title="a method of a class",
+        reason="Rextio compiles functions of modules, not methods.",
+        advice="Move the computation into a function that takes the tensors, and call it from the "
+        "method.",
+        example="""\
+class Layer:
+    def f(self, x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+        return x @ w
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x @ w
+""",
+        detect=_method,
+    ),
+    Form(
+        code="RXTP-FORM-016",
+        id="function_in_function",
+        title="a function inside a function",
+        reason="Neither the inner function nor the one around it is compiled.",
+        advice="Write the operations out, or give the inner function a place at module level and "
+        "call it from Python.",
+        example="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    def twice(y: TensorF32Cpu2D) -> TensorF32Cpu2D:
+        return y + y
+
+    return twice(x)
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x + x
+""",
+        detect=lambda facts: (*_inside_function(facts), *facts.nodes(cst.FunctionDef)),
+    ),
+    Form(
+        code="RXTP-FORM-017",
+        id="conditional_definition",
+        title="a function defined inside if, try, with or a loop",
+        reason="Rextio reads the functions at the top of a module only.",
+        advice="Define it at the top of the module.",
+        example="""\
+FAST = True
+if FAST:
+
+    def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+        return x.relu()
+""",
+        instead=_RELU,
+        detect=_conditional,
+    ),
+    Form(
+        code="RXTP-FORM-018",
+        id="exempt",
+        title="@rextio.exempt",
+        reason="The mark keeps the function on Python on purpose.",
+        advice="Leave it out.",
+        example="""\
+import rextio
+
+
+@rextio.exempt
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+        instead=_RELU,
+        detect=_exempt,
+    ),
+    Form(
+        code="RXTP-FORM-019",
+        id="defined_again",
+        title="a name that is defined again below",
+        reason="Only the last definition of a name is what callers get.",
+        advice="Give one of them another name.",
+        example="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+
+class f:
+    pass
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+
+class Other:
+    pass
+""",
+        detect=_defined_again,
+    ),
+    Form(
+        code="RXTP-FORM-020",
+        id="rust_name",
+        title="a name that Rust cannot have",
+        reason="Names become Rust names: ASCII, and not self, Self, super or crate.",
+        advice="Choose another name.",
+        example="""\
+def f(größe: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return größe.relu()
+""",
+        instead="""\
+def f(size: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return size.relu()
+""",
+        detect=_no_rust_name,
+    ),
+)

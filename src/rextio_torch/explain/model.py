@@ -1,0 +1,177 @@
+"""What a row of the table of forms says, and what is found in a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from rextio_torch.explain.inference import Facts
+    from rextio_torch.explain.source import SourceFile
+
+CODE = re.compile(r"RXTP-FORM-\d{3}")
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A half-open range of a file: lines from 1, columns in characters from 1."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def covers(self, line: int, column: int) -> bool:
+        """Whether a position lies in the range."""
+        return (self.line, self.column) <= (line, column) < (self.end_line, self.end_column)
+
+
+#: Detections in a function and in a file, and those of a whole project's other files.
+FunctionDetection: TypeAlias = "Callable[[Facts], Iterable[cst.CSTNode]]"
+FileDetection: TypeAlias = "Callable[[SourceFile], Iterable[cst.CSTNode]]"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One row: a form of Python that Rextio does not compile.
+
+    `example` and `instead` are modules without their imports, in which the function `f` is not
+    native and native; the tests hold both against Rextio. `scope` says what stays on Python: the
+    function, all functions of the file, or all of the project. `other` is a second file of the
+    example's project.
+    """
+
+    code: str
+    id: str
+    title: str
+    reason: str
+    advice: str
+    example: str
+    instead: str
+    detect: FunctionDetection | None = None
+    detect_in_file: FileDetection | None = None
+    scope: Literal["function", "file", "project"] = "function"
+    other: str | None = None
+
+    def __post_init__(self) -> None:
+        """Reject a row that cannot be shown or that detects nothing."""
+        if CODE.fullmatch(self.code) is None:
+            raise ValueError(f"form {self.id!r}: code must be RXTP-FORM-NNN, not {self.code!r}")
+        if (self.detect is None) == (self.detect_in_file is None):
+            raise ValueError(f"form {self.id!r}: needs one detection")
+        if (self.scope == "function") != (self.detect is not None):
+            raise ValueError(f"form {self.id!r}: a detection of another scope")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place that keeps functions on Python.
+
+    `by` says whose reason it is: the table of forms, the operator table, or Rextio.
+    """
+
+    code: str
+    title: str
+    span: Span
+    reason: str
+    instead: str | None
+    by: Literal["form", "operator", "rextio"]
+    #: Where it is, if that is another file than the function's.
+    file: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as JSON-ready data."""
+        data = asdict(self)
+        return {**data.pop("span"), **data}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a native function."""
+
+    operator: str
+    schema: str
+    span: Span
+    source: str
+    #: The type of the result, as its marker.
+    result: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the operation as JSON-ready data."""
+        data = asdict(self)
+        return {**data.pop("span"), **data}
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Operations that run as one, by their indices, and how."""
+
+    operations: tuple[int, ...]
+    how: str
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One function with tensor annotations."""
+
+    qualname: str
+    file: str
+    span: Span
+    outcome: Literal["native", "python", "shim"]
+    operations: tuple[Operation, ...] = ()
+    fused: tuple[Fused, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def native(self) -> bool:
+        """Whether it runs as native code; Python behind a shim does not."""
+        return self.outcome == "native"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the function as JSON-ready data."""
+        return {
+            "qualname": self.qualname,
+            "file": self.file,
+            **asdict(self.span),
+            "outcome": self.outcome,
+            "native": self.native,
+            "operations": [operation.to_dict() for operation in self.operations],
+            "fused": [asdict(fused) for fused in self.fused],
+            "findings": [finding.to_dict() for finding in self.findings],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A whole answer: functions, and what keeps the functions of whole files on Python."""
+
+    projects: tuple[str, ...]
+    functions: tuple[Explained, ...]
+    #: By file.
+    shared: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def not_native(self) -> list[str]:
+        """The functions that run in Python."""
+        return [function.qualname for function in self.functions if not function.native]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as JSON-ready data; `schema` counts changes that break readers."""
+        return {
+            "schema": 1,
+            "projects": list(self.projects),
+            "functions": [function.to_dict() for function in self.functions],
+            "files": [
+                {"file": file, "findings": [finding.to_dict() for finding in findings]}
+                for file, findings in self.shared.items()
+            ],
+            "not_native": self.not_native,
+            "notes": list(self.notes),
+        }

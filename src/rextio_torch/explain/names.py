@@ -1,0 +1,251 @@
+"""What the names of a module stand for: imports, aliases, and the marker types behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from rextio_torch.ops.model import TENSOR_TYPES, TensorType
+
+MARKERS = {f"rextio_torch.types.{item.marker}": item for item in TENSOR_TYPES}
+_SCALARS = frozenset({"int", "float", "bool", "str", "bytes", "None"})
+_CONTAINERS = frozenset({"list", "set", "dict", "tuple"})
+_OPTIONAL = frozenset({"typing.Optional", "Optional"})
+#: As many steps of `a = b` and `from a import b` as a name is followed through.
+_LONGEST_CHAIN = 20
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """An annotation: what kind it is for Rextio, and the first tensor type in it.
+
+    `tensor` is a marker as Rextio knows it; `alias`, `quoted`, `annotated`, `optional` and
+    `container` hold one in a way that it does not know; `plain` is `torch.Tensor`.
+    """
+
+    kind: Literal[
+        "tensor",
+        "alias",
+        "quoted",
+        "annotated",
+        "optional",
+        "container",
+        "plain",
+        "supported",
+        "other",
+        "missing",
+    ]
+    tensor: TensorType | None = None
+
+
+MISSING = Annotation("missing")
+
+
+@dataclass
+class Names:
+    """The names that a module binds at its top level."""
+
+    module: str
+    imports: dict[str, str] = field(default_factory=dict)
+    #: `Mat = TensorF32Cpu2D`, as dotted names.
+    aliases: dict[str, str] = field(default_factory=dict)
+    assigned: set[str] = field(default_factory=set)
+    stars: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, module: cst.Module, name: str, *, is_package: bool) -> Names:
+        """Collect what the module's own statements bind, also inside `if`, `try` and `with`."""
+        names = cls(name)
+        package = name if is_package else name.rpartition(".")[0]
+        for statement in statements(module.body):
+            names._bind(statement, package)
+        return names
+
+    def _bind(self, statement: cst.CSTNode, package: str) -> None:
+        match statement:
+            case cst.Import(names=aliases):
+                for alias in aliases:
+                    target = get_full_name_for_node(alias.name) or ""
+                    visible = alias.evaluated_alias
+                    self.imports[visible or target.partition(".")[0]] = (
+                        target if visible else target.partition(".")[0]
+                    )
+            case cst.ImportFrom(names=aliases):
+                base = _base(statement, package)
+                if isinstance(aliases, cst.ImportStar):
+                    self.stars.append(base)
+                    return
+                for alias in aliases:
+                    self.imports[alias.evaluated_alias or alias.evaluated_name] = (
+                        f"{base}.{alias.evaluated_name}"
+                    )
+            case cst.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(target.target, value)
+            case cst.AnnAssign(target=target, value=value):
+                self._assign(target, value)
+
+    def _assign(self, target: cst.BaseExpression, value: cst.BaseExpression | None) -> None:
+        if not isinstance(target, cst.Name):
+            return
+        self.assigned.add(target.value)
+        dotted = dotted_name(value)
+        if dotted is not None:
+            self.aliases[target.value] = dotted
+
+
+def _base(statement: cst.ImportFrom, package: str) -> str:
+    base = get_full_name_for_node(statement.module) if statement.module is not None else ""
+    level = len(statement.relative)
+    if not level:
+        return base or ""
+    parents = package.split(".")
+    parents = parents[: len(parents) - level + 1]
+    return ".".join([*parents, *([base] if base else [])])
+
+
+def dotted_name(node: cst.CSTNode | None) -> str | None:
+    """Return `a.b.c` of a name or a chain of attributes, else None."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute):
+        before = dotted_name(node.value)
+        return None if before is None else f"{before}.{node.attr.value}"
+    return None
+
+
+def statements(body: object) -> Iterator[cst.CSTNode]:
+    """Yield the statements that run when a block runs, those of nested blocks included."""
+    for statement in body if isinstance(body, (list, tuple)) else ():
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+            continue
+        yield statement
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            continue
+        for part in blocks(statement):
+            yield from statements(part.body)
+
+
+def blocks(statement: cst.CSTNode) -> Iterator[cst.BaseSuite]:
+    """Yield the blocks of a compound statement."""
+    for name in ("body", "orelse", "finalbody"):
+        part = getattr(statement, name, None)
+        if isinstance(part, cst.BaseSuite):
+            yield part
+        elif isinstance(part, cst.CSTNode):
+            if isinstance(part, cst.If):
+                yield from blocks(part)
+            elif isinstance(getattr(part, "body", None), cst.BaseSuite):
+                yield part.body  # type: ignore[attr-defined]
+    for name in ("handlers", "cases"):
+        for part in getattr(statement, name, ()):
+            yield part.body
+
+
+class Resolver:
+    """Resolves the names of one module, through the other modules of the project."""
+
+    def __init__(self, names: Names, project: Mapping[str, Names]) -> None:
+        self.names = names
+        self.project = project
+
+    def target(self, dotted: str) -> str | None:
+        """Return what Rextio resolves a dotted name to: an import of this module only."""
+        head, _, rest = dotted.partition(".")
+        found = self.names.imports.get(head)
+        if found is None:
+            return None
+        return f"{found}.{rest}" if rest else found
+
+    def tensor_type(self, dotted: str) -> TensorType | None:
+        """Return the marker that a name leads to, through aliases and other modules."""
+        names, steps = self.names, 0
+        while steps < _LONGEST_CHAIN:
+            steps += 1
+            head, _, rest = dotted.partition(".")
+            if head in names.aliases:
+                dotted = ".".join(filter(None, (names.aliases[head], rest)))
+                continue
+            if head in names.imports:
+                dotted = ".".join(filter(None, (names.imports[head], rest)))
+            elif "rextio_torch.types" in names.stars:
+                dotted = f"rextio_torch.types.{dotted}"
+            if dotted in MARKERS:
+                return MARKERS[dotted]
+            module, _, name = dotted.rpartition(".")
+            if module not in self.project:
+                return None
+            names, dotted = self.project[module], name
+        return None
+
+    def annotation(self, node: cst.Annotation | cst.BaseExpression | None) -> Annotation:
+        """Say what kind of annotation this is."""
+        if isinstance(node, cst.Annotation):
+            node = node.annotation
+        if node is None:
+            return MISSING
+        if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+            return self._quoted(node)
+        dotted = dotted_name(node)
+        if dotted is not None:
+            return self._named(dotted)
+        inner = self._first_tensor(node)
+        if isinstance(node, cst.Subscript):
+            head = dotted_name(node.value) or ""
+            resolved = self.target(head) or head
+            if inner is None:
+                supported = resolved in _CONTAINERS or resolved in _OPTIONAL
+                return Annotation("supported" if supported and self._plain(node) else "other")
+            if resolved in _OPTIONAL or resolved == "typing.Union":
+                return Annotation("optional", inner)
+            if resolved in ("typing.Annotated", "typing_extensions.Annotated"):
+                return Annotation("annotated", inner)
+            return Annotation("container", inner)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
+            if inner is None:
+                return Annotation("supported" if self._plain(node) else "other")
+            return Annotation("optional", inner)
+        return Annotation("other", inner)
+
+    def _named(self, dotted: str) -> Annotation:
+        if dotted in _SCALARS:
+            return Annotation("supported")
+        target = self.target(dotted)
+        if target in MARKERS:
+            return Annotation("tensor", MARKERS[target])
+        found = self.tensor_type(dotted)
+        if found is not None:
+            return Annotation("alias", found)
+        return Annotation("plain" if target == "torch.Tensor" else "other")
+
+    def _quoted(self, node: cst.SimpleString | cst.ConcatenatedString) -> Annotation:
+        value = node.evaluated_value
+        try:
+            parsed = cst.parse_expression(value) if isinstance(value, str) else None
+        except cst.ParserSyntaxError:
+            parsed = None
+        inner = None if parsed is None else self._first_tensor(parsed)
+        return Annotation("quoted" if inner else "other", inner)
+
+    def _first_tensor(self, node: cst.CSTNode) -> TensorType | None:
+        if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+            return self._quoted(node).tensor
+        dotted = dotted_name(node)
+        if dotted is not None:
+            return self.tensor_type(dotted)
+        return next(filter(None, map(self._first_tensor, node.children)), None)
+
+    def _plain(self, node: cst.CSTNode) -> bool:
+        """Whether an annotation is built of Python's own scalars and containers only."""
+        if isinstance(node, cst.BaseString):
+            return False
+        dotted = dotted_name(node)
+        if dotted is not None:
+            resolved = self.target(dotted) or dotted
+            return resolved in _SCALARS | _CONTAINERS | _OPTIONAL
+        return all(map(self._plain, node.children))

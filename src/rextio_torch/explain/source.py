@@ -1,0 +1,141 @@
+"""A source file: its tree with positions, its names and its functions with tensor annotations."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from rextio_torch.explain.model import Span
+from rextio_torch.explain.names import Annotation, Names, Resolver
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with tensor annotations, and where it is defined."""
+
+    node: cst.FunctionDef
+    #: As Rextio writes it, without the module; `f.<locals>.g` inside a function.
+    name: str
+    parents: tuple[cst.CSTNode, ...]
+
+
+class SourceFile:
+    """One parsed file of a project.
+
+    Raises `cst.ParserSyntaxError` or `UnicodeDecodeError` for what is no Python.
+    """
+
+    def __init__(self, path: Path, module: str) -> None:
+        self.path = path
+        self.module = module
+        parsed = cst.parse_module(path.read_bytes())
+        wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
+        self._positions = wrapper.resolve(PositionProvider)
+        self.tree = wrapper.module
+        self.lines = parsed.code.splitlines()
+        self.names = Names.of(self.tree, module, is_package=path.name == "__init__.py")
+        self.resolver = Resolver(self.names, {})
+        #: The functions with tensor annotations of the whole project, `module.function`.
+        self.tensor_functions: set[str] = set()
+
+    def join(self, project: Mapping[str, Names]) -> None:
+        """Let names be resolved through the other modules of the project."""
+        self.resolver = Resolver(self.names, project)
+
+    @cached_property
+    def future_annotations(self) -> bool:
+        """Whether annotations are not evaluated."""
+        return self.names.imports.get("annotations") == "__future__.annotations"
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """Return the range of a node; of a compound statement, its first line."""
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            node = node.name
+        found = self._positions[node]
+        start, end = found.start, found.end
+        if isinstance(node, cst.BaseCompoundStatement) and end.line > start.line:
+            return Span(start.line, start.column + 1, start.line, len(self.line(start.line)) + 1)
+        return Span(start.line, start.column + 1, end.line, end.column + 1)
+
+    def line(self, number: int) -> str:
+        """Return a line of the source."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def column(self, line: int, byte: int) -> int:
+        """Return a column in characters from 1, of Rextio's in bytes of UTF-8 from 0."""
+        return len(self.line(line).encode()[:byte].decode(errors="ignore")) + 1
+
+    def slice(self, span: Span) -> str:
+        """Return a range as it is written, on one line."""
+        lines = self.lines[span.line - 1 : span.end_line]
+        lines[-1] = lines[-1][: span.end_column - 1]
+        lines[0] = lines[0][span.column - 1 :]
+        return " ".join(" ".join(lines).split())
+
+    def word_end(self, line: int, column: int) -> int:
+        """Return the column after the word at a place, at least the next one."""
+        word = re.match(r"\w+", self.line(line)[column - 1 :])
+        return column + (len(word[0]) if word else 1)
+
+    def is_tensor_function(self, dotted: str) -> bool:
+        """Whether a name is that of a function of the project with tensor annotations."""
+        target = self.resolver.target(dotted) or f"{self.module}.{dotted}"
+        return target in self.tensor_functions
+
+    def imports_from_project(self, name: str) -> bool:
+        """Whether a name is imported from the project."""
+        target = self.names.imports.get(name)
+        if target is None:
+            return False
+        return target in self.resolver.project or target.rpartition(".")[0] in self.resolver.project
+
+    def functions(self) -> Iterator[Function]:
+        """Yield the functions with tensor annotations, in source order, wherever they are."""
+        for node, parents in _definitions(self.tree, ()):
+            if any(annotation.tensor for annotation in self.signature(node)):
+                yield Function(node, _qualified(node, parents), parents)
+
+    def signature(self, node: cst.FunctionDef) -> list[Annotation]:
+        """Return the annotations of a function's parameters and of its result."""
+        annotations = [parameter.annotation for parameter in parameters(node.params)]
+        return [self.resolver.annotation(item) for item in (*annotations, node.returns)]
+
+    @property
+    def label(self) -> str:
+        """The file relative to where the user is, if it is there."""
+        relative = os.path.relpath(self.path)
+        return str(self.path) if relative.startswith("..") else relative
+
+
+def parameters(node: cst.Parameters) -> list[cst.Param]:
+    """Return all parameters, `*args` and `**kwargs` last."""
+    stars = [star for star in (node.star_arg, node.star_kwarg) if isinstance(star, cst.Param)]
+    return [*node.posonly_params, *node.params, *node.kwonly_params, *stars]
+
+
+def _definitions(
+    node: cst.CSTNode, parents: tuple[cst.CSTNode, ...]
+) -> Iterator[tuple[cst.FunctionDef, tuple[cst.CSTNode, ...]]]:
+    for child in node.children:
+        if isinstance(child, cst.FunctionDef):
+            yield child, parents
+        if isinstance(child, cst.BaseStatement | cst.BaseSuite) or hasattr(child, "body"):
+            inner = isinstance(child, cst.BaseCompoundStatement)
+            yield from _definitions(child, (*parents, child) if inner else parents)
+
+
+def _qualified(node: cst.FunctionDef, parents: tuple[cst.CSTNode, ...]) -> str:
+    parts = []
+    for parent in parents:
+        if isinstance(parent, cst.FunctionDef):
+            parts += [parent.name.value, "<locals>"]
+        elif isinstance(parent, cst.ClassDef):
+            parts.append(parent.name.value)
+    return ".".join([*parts, node.name.value])
