@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from support import forms as calls
 from support.analysis import write_project
+from support.generated import generate
+from support.random_programs import module_text as random_programs
 
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.explain import check_report, explain_path, lines, source_lines
@@ -89,3 +91,229 @@ def test_explain_names_the_form_and_nothing_else(
         if Path(file).stem == form.id:
             found |= {finding.code for finding in findings if form.scope != "function"}
     assert found == {form.code}
+
+
+# Nothing is said of native code
+
+
+def _surface() -> dict[str, str]:
+    """Every accepted call of the operator table, one function each."""
+    return {
+        f"accepted_{operator.id}": calls.module(
+            form.function(f"f{index}") for index, form in enumerate(calls.accepted(operator))
+        )
+        for operator in OPERATORS
+    }
+
+
+#: Scalars and control flow that Rextio does compile: next door to many forms.
+SCALARS = """\
+import logging
+import math
+
+logger = logging.getLogger(__name__)
+
+
+def conditions(x: TensorF32Cpu2D, n: int, a: bool, s: str) -> TensorF32Cpu2D:
+    if a and not (0 < n < 3) or a == True:
+        return x.relu()
+    elif s == "relu" or -n % 2 == 0:
+        return x.exp()
+    return x.tanh()
+
+
+def optional(x: TensorF32Cpu2D, n: int | None, w: tuple[int, int]) -> TensorF32Cpu2D:
+    if n is None:
+        return x.relu()
+    return x.tanh()
+
+
+def numbers(x: TensorF32Cpu2D, n: int, t: float, ks: list[int]) -> TensorF32Cpu2D:
+    k: int = n + 1
+    k += 2
+    total = abs(k) + max(n, 3) + sum(ks) + len(ks) + ks[0]
+    logger.info("started")
+    print("total", total)
+    if total > 2 and math.sqrt(t / 2.0) < math.pi:
+        return x.relu()
+    return x.tanh()
+
+
+def lists(x: TensorF32Cpu2D, n: int, ks: list[int]) -> TensorF32Cpu2D:
+    more = [i + 1 for i in range(n)]
+    more.append(n)
+    h = x.relu()
+    for i, k in enumerate(ks):
+        h = h.tanh()
+    for k in [1, 2, 3]:
+        h = h.exp()
+    return h
+
+
+def loops(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    h = x.relu()
+    for i in range(0, n, 2):
+        for _ in range(i):
+            if i > 3:
+                break
+            t = h.tanh()
+            h = t.exp()
+    while True:
+        n = n - 1
+        if n < 0:
+            break
+        if n == 1:
+            continue
+        h = h.sqrt()
+    return h
+
+
+def attempt(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    y = x.tanh()
+    try:
+        y = x.relu()
+    except RuntimeError:
+        y = x.exp()
+    return y
+
+
+def aliases(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    h = x
+    h = h.relu()
+    if n > 0:
+        h = x
+    h = h.tanh()
+    return h
+
+
+def parameter(x: TensorF32Cpu2D, /, *, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    x = x @ w
+    return x
+
+
+def nothing(x: TensorF32Cpu2D) -> None:
+    y = x.relu()
+
+
+def number(x: TensorF32Cpu2D, n: int = 3) -> int:
+    return n + 1
+"""
+SOURCES = Path(__file__).parent.parent / "native" / "sources"
+
+
+def test_no_form_is_found_in_native_code(tmp_path: Path) -> None:
+    """And every operation that Rextio claims is one that the flow of data is known of."""
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in SOURCES.glob("*.py")}
+    others = {"programs": random_programs(60), "scalars": example_module(SCALARS)}
+    project = write_project(tmp_path, {**_surface(), **sources, **others})
+    environment = Environment.current()
+    report = check_report(project, Toolchain.of(environment.for_building(), project), [])
+    answer = explain(project, report, lambda path: True)
+    native = {function.qualname: function for function in answer.functions if function.native}
+    assert len(native) > 300
+    assert not [f.qualname for f in answer.functions if f.file.endswith("scalars.py") and not f.native]
+    for module in report["modules"]:
+        file = SourceFile(Path(module["file_path"]), module["module_name"])
+        for function in file.functions():
+            explained = native.get(f"{file.module}.{function.name}")
+            if explained is None:
+                continue
+            facts = Facts.of(file, function)
+            found = [form.id for form in FORMS if form.detect and list(form.detect(facts))]
+            assert not found, explained.qualname
+            assert not facts.rejections, explained.qualname
+            claims = [item.operator for item in explained.operations]
+            assert claims == [site.call.operator.id for site in facts.sites], explained.qualname
+
+
+def test_the_code_generator_takes_every_replacement(tmp_path: Path) -> None:
+    """What explain calls native is more than accepted: Rextio writes Rust for it."""
+    crate = generate(tmp_path, {form.id: example_module(form.instead) for form in FORMS})
+    assert all(f"{form.id}__f" in crate for form in FORMS)
+
+
+def test_what_stops_the_build_is_accepted_by_the_analysis(tmp_path: Path) -> None:
+    """The reason for `stops_build`: without it explain would call the function native."""
+    stopping = [form for form in FORMS if form.stops_build]
+    assert stopping
+    for form in stopping:
+        root = write_project(tmp_path / form.id, {"m": example_module(form.example)})
+        report = check_report(root, Toolchain.of(Environment.current(), root), [])
+        (function,) = report["modules"][0]["functions"]
+        assert function["accepted"]
+        done = subprocess.run(
+            [sys.executable, "-m", "rextio.cli.main", "generate", str(root)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode != 0
+        assert "RXT050" in done.stdout + done.stderr
+
+
+# Module level
+
+#: Statements before a native function, and whether they keep it on Python.
+MODULE_LEVEL = {
+    'if __name__ == "__main__":\n    print(1)': True,
+    'if __name__ == "__main__":\n    pass': False,
+    'print("hello")': True,
+    "W = torch.zeros(3)": True,
+    'N = 3\nEPS = 1e-5\nNAME = "a"\nM = -3\nK = 3 * 4': False,
+    'N = [1, 2]\nM = {"a": 1}\nK = (1, 2)': False,
+    "D = torch.float32": False,
+    "N: int = 3": False,
+    "for i in range(3):\n    pass": False,
+    "N = 1\nif N:\n    M = 2": False,
+    "try:\n    import numpy\nexcept ImportError:\n    numpy = None": False,
+    "import io\nwith io.StringIO() as s:\n    pass": True,
+    '__all__ = ["f"]': False,
+    "import logging\nlogger = logging.getLogger(__name__)": False,
+    '"""Module."""': False,
+    "class A:\n    x = 1": False,
+    "class A(Exception):\n    pass": True,
+    "class A:\n    def m(self) -> int:\n        return 1": False,
+    "class A:\n    @property\n    def m(self) -> int:\n        return 1": False,
+    "class A:\n    x = torch.zeros(1)": True,
+    "from typing import NamedTuple\nclass A(NamedTuple):\n    x: int": True,
+    "import functools\n@functools.cache\ndef g(n: int) -> int:\n    return n": True,
+    "def g(n: int = int(3)) -> int:\n    return n": True,
+    "def g(n: object = torch.float32) -> int:\n    return 1": False,
+    "def g(x: TensorF32Cpu2D | None) -> int:\n    return 1": True,
+    "def g(x: int | None) -> int:\n    return 1": False,
+    "def g(x: list[TensorF32Cpu2D]) -> int:\n    return 1": False,
+    "def g(x: torch.Tensor['a']) -> int:\n    return 1": True,
+    "from collections.abc import Callable\ndef g(x: Callable[[int], int]) -> int:\n    return 1": (
+        True
+    ),
+    "from math import *": True,
+    "N = 1\ndel N": False,
+    "N = 1\nN += 1": True,
+    "g = lambda n: n": False,
+    "from typing import TypeVar\nT = TypeVar('T')": True,
+    "assert True": False,
+    "D = {}\nD['a'] = 1": True,
+    "@torch.no_grad()\ndef g(x: TensorF32Cpu2D) -> TensorF32Cpu2D:\n    return x.relu()": True,
+    "def d(g):\n    return g\n@d\ndef g(n: int) -> int:\n    return n": False,
+    "import rextio\n@rextio.native\ndef g(n: int) -> int:\n    return n": False,
+}
+
+
+def test_forms_at_module_level(tmp_path: Path) -> None:
+    """The detections name a statement where Rextio drops the file, and nowhere else."""
+    function = "\n\n\ndef f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:\n    return x.relu()\n"
+    texts = {f"m{index}": text for index, text in enumerate(MODULE_LEVEL)}
+    answer = _explained(
+        tmp_path, {name: example_module(text + function) for name, text in texts.items()}
+    )
+    native = {f.qualname for f in answer.functions if f.native}
+    named = {Path(file).stem: found for file, found in answer.shared.items()}
+    for name, text in texts.items():
+        dropped = MODULE_LEVEL[text]
+        assert (f"{name}.f" not in native) == dropped, text
+        codes = [finding.code for finding in named.get(name, ())]
+        assert bool(codes) == dropped, text
+        assert "RXTP-FORM-000" not in codes, text
+        file = SourceFile(tmp_path / f"{name}.py", name)
+        found = [f.id for f in FORMS if f.scope == "file" for _ in f.detect_in_file(file)]
+        assert bool(found) == dropped, (text, found)

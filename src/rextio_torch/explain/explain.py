@@ -25,16 +25,17 @@ from rextio_torch.ops.table import OPERATORS
 _PACKAGE = b"rextio_torch"
 _OPERATORS = {operator.id: operator for operator in OPERATORS}
 _MARKERS = {item.key: item.marker for item in TENSOR_TYPES}
+_STOPS_BUILD = {form.code for form in FORMS if form.stops_build}
 _SIGNATURE_CODES = {form.code for form in signature.ROWS}
 # Rextio's words for what only follows from something else that it reports.
 _UNDEFINED = re.compile(r"name '(.+?)' is not defined in this scope")
 _FOLLOWS = (
-    "inferred type ",
     "this binary operator is not supported",
     "this unary operator is not supported",
     "membership comparisons are not supported",
     "unsupported unresolved call",
 )
+_FOLLOWS_ANYWHERE = ("inferred type ", "tuple items must be")
 _REBOUND = "is a module attribute rebound at module load"
 _MUTATED = "call reaches a project module attribute that is mutated"
 SHIM = (
@@ -121,9 +122,14 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
     verdict = by_line.get(span.line, UNSEEN)
     qualname = f"{file.module}.{function.name}"
     facts = Facts.of(file, function)
-    if verdict.outcome == "native":
-        return _Answer(_native(facts, verdict, qualname, span))
     findings = _findings(facts)
+    if verdict.outcome == "native":
+        stopping = tuple(finding for finding in findings if finding.code in _STOPS_BUILD)
+        if stopping:
+            return _Answer(
+                Explained(qualname, file.label, span, outcome="python", findings=stopping)
+            )
+        return _Answer(_native(facts, verdict, qualname, span))
     rest, whole_file, whole_project = _unexplained(facts, verdict, findings)
     findings = sorted({*findings, *rest}, key=lambda finding: (finding.span, finding.code))
     notes = []
@@ -272,8 +278,11 @@ def _known_type(facts: Facts, blocker: Blocker) -> bool:
 
 def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bool:
     column = facts.file.column(blocker.line, blocker.byte)
-    if any(finding.span.covers(blocker.line, column) for finding in findings):
-        return True
+    end = facts.file.end_of(blocker.line, column)
+    for finding in findings:
+        start = (finding.span.line, finding.span.column)
+        if finding.span.covers(blocker.line, column) or (blocker.line, column) <= start < end:
+            return True
     if not findings:
         return False
     if blocker.code in ("RXT001", "RXT002", "RXT003"):
@@ -286,8 +295,8 @@ def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bo
     starts = {facts.file.span(node) for node in facts.unknown_sites}
     unknown = any((span.line, span.column) == (blocker.line, column) for span in starts)
     inside = any(finding.span.line == blocker.line for finding in findings)
-    return blocker.message.startswith(_FOLLOWS) and (
-        unknown or inside or blocker.message.startswith("inferred type ")
+    return blocker.message.startswith(_FOLLOWS_ANYWHERE) or (
+        blocker.message.startswith(_FOLLOWS) and (unknown or inside)
     )
 
 

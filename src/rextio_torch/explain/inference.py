@@ -70,6 +70,8 @@ class Facts:
     module_reads: list[cst.Name] = field(default_factory=list)
     rebound: list[cst.CSTNode] = field(default_factory=list)
     returned_parameters: list[cst.CSTNode] = field(default_factory=list)
+    #: Names that are a tensor somewhere in the function.
+    tensor_names: set[str] = field(default_factory=set)
     _nodes: dict[type[cst.CSTNode], list[cst.CSTNode]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -151,6 +153,11 @@ def assigned_names(node: cst.CSTNode) -> Iterator[str]:
                 yield from target_names(name)
 
 
+def names_in(node: cst.CSTNode) -> set[str]:
+    """Return every name that a node mentions."""
+    return {item.value for item in _own_nodes(node) if isinstance(item, cst.Name)}
+
+
 def literal(node: cst.BaseExpression) -> tuple[bool, OptionValue]:
     """Return whether an expression is a literal that Rextio hands over, and its value."""
     match node:
@@ -191,7 +198,9 @@ class _Walk:
         for parameter in parameters(self.facts.node.params):
             annotation = self.file.resolver.annotation(parameter.annotation)
             name = parameter.name.value
-            if annotation.tensor is not None and annotation.kind != "container":
+            if parameter.star:
+                self.scopes[0][name] = None
+            elif annotation.tensor is not None and annotation.kind != "container":
                 self.scopes[0][name] = annotation.tensor.key
                 self.aliases.add(name)
             elif annotation.kind == "plain":
@@ -203,6 +212,7 @@ class _Walk:
                 self.scopes[0][name] = text if known else None
             else:
                 self.scopes[0][name] = None
+        self.facts.tensor_names |= self.aliases
         self.block(self.facts.node.body)
 
     # Statements
@@ -321,6 +331,8 @@ class _Walk:
         if None not in (known, type_key) and TENSOR not in (known, type_key) and known != type_key:
             self.facts.rebound.append(target)
         home[name] = type_key
+        if is_tensor(type_key):
+            self.facts.tensor_names.add(name)
         if isinstance(value, cst.Name) and value.value in self.aliases:
             self.aliases.add(name)
         else:

@@ -56,6 +56,8 @@ class Form:
     detect_in_file: FileDetection | None = None
     scope: Literal["function", "file", "project"] = "function"
     other: str | None = None
+    #: Whether Rextio's analysis takes the form for native, and only its code generator refuses it.
+    stops_build: bool = False
 
     def __post_init__(self) -> None:
         """Reject a row that cannot be shown or that detects nothing."""

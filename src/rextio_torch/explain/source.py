@@ -64,6 +64,26 @@ class SourceFile:
             return Span(start.line, start.column + 1, start.line, len(self.line(start.line)) + 1)
         return Span(start.line, start.column + 1, end.line, end.column + 1)
 
+    def end_of(self, line: int, column: int) -> tuple[int, int]:
+        """Return the end of the longest expression or statement that starts at a place."""
+        return self._ends.get((line, column), (line, column + 1))
+
+    @cached_property
+    def _ends(self) -> dict[tuple[int, int], tuple[int, int]]:
+        ends: dict[tuple[int, int], tuple[int, int]] = {}
+        for node in self._positions:
+            if isinstance(node, (cst.BaseExpression, cst.BaseSmallStatement)):
+                span = self.span(node)
+            elif isinstance(node, cst.BaseCompoundStatement):
+                start = self._positions[node].start
+                text = self.line(start.line)
+                span = Span(start.line, start.column + 1, start.line, len(text) + 1)
+            else:
+                continue
+            start_of = (span.line, span.column)
+            ends[start_of] = max(ends.get(start_of, start_of), (span.end_line, span.end_column))
+        return ends
+
     def line(self, number: int) -> str:
         """Return a line of the source."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from rextio_torch.explain.inference import Facts, literal
+from rextio_torch.explain.inference import Facts, literal, names_in
 from rextio_torch.explain.model import Form
 from rextio_torch.explain.names import dotted_name
 from rextio_torch.ops.table import BY_SPELLING
@@ -35,7 +35,7 @@ _BUILTINS = frozenset(
 )
 #: What Rextio translates with scalar arguments.
 _SCALAR_BUILTINS = frozenset(
-    "len print abs sum max min range enumerate zip sorted any all round".split()
+    "len print abs sum max min range enumerate zip sorted any all".split()
 )
 
 
@@ -97,7 +97,8 @@ def _truth(facts: Facts) -> Iterator[cst.CSTNode]:
         tests += [operation.left, operation.right]
     for test in dict.fromkeys(tests):
         compared = isinstance(test, cst.Comparison)
-        if not compared and (facts.is_tensor(test) or facts.types.get(test) in ("int", "str")):
+        scalar = facts.types.get(test) in ("int", "float", "str")
+        if not compared and (facts.is_tensor(test) or scalar):
             yield test
 
 
@@ -105,7 +106,8 @@ def _attribute(facts: Facts) -> Iterator[cst.CSTNode]:
     called = {item.func for item in facts.nodes(cst.Call)}
     inside = {item.value for item in facts.nodes(cst.Attribute)}
     for item in facts.nodes(cst.Attribute):
-        if item not in called and item not in inside:
+        target = facts.file.resolver.target(dotted_name(item) or "") or ""
+        if item not in called and item not in inside and not target.startswith("math."):
             yield item
     # Of `x.T.relu()` the part before the method, if it is no module.
     for call in facts.nodes(cst.Call):
@@ -158,20 +160,29 @@ def _callee_has_tensors(facts: Facts, call: cst.Call) -> bool:
 
 
 def _unknown_function(facts: Facts) -> Iterator[cst.CSTNode]:
+    managers = {item.item for statement in facts.nodes(cst.With) for item in statement.items}
     for call in facts.nodes(cst.Call):
         name = dotted_name(call.func)
-        if name is None or not facts.is_known_module(name):
+        if name is None or not facts.is_known_module(name) or call in managers:
             continue
         target = facts.file.resolver.target(name) or ""
         if target.startswith("torch.") and ("function", target) not in BY_SPELLING:
             yield call
 
 
-def _method_name(facts: Facts, call: cst.Call) -> str | None:
-    """Return the name of the method that is called on a tensor."""
+def _method_name(facts: Facts, call: cst.Call, *, of_call: bool = False) -> str | None:
+    """Return the name of the method that is called on a tensor, itself a call's result or not."""
     if isinstance(call.func, cst.Attribute) and facts.is_tensor(call.func.value):
-        return call.func.attr.value
+        if isinstance(call.func.value, cst.Call) == of_call:
+            return call.func.attr.value
     return None
+
+
+def _method_of_call(facts: Facts) -> Iterator[cst.CSTNode]:
+    for call in facts.nodes(cst.Call):
+        name = _method_name(facts, call, of_call=True)
+        if name is not None and ("method", name) not in BY_SPELLING:
+            yield call
 
 
 def _in_place(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -227,7 +238,10 @@ def _returned_tuple(facts: Facts, item: cst.CSTNode) -> bool:
 
 
 def _comprehension(facts: Facts) -> Iterator[cst.CSTNode]:
-    return facts.nodes(cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+    yield from facts.nodes(cst.GeneratorExp)
+    for item in facts.nodes(cst.ListComp, cst.SetComp, cst.DictComp):
+        if facts.tensor_names & names_in(item):
+            yield item
 
 
 ROWS = (
@@ -534,10 +548,26 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
         "contiguous anyway.",
         example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu().detach()
+    y = x.relu()
+    return y.detach()
 """,
         instead=_RELU,
         detect=_unknown_method,
+    ),
+    Form(
+        code="RXTP-FORM-086",
+        id="method_of_call",
+        title="a method of a call's result that is not in the operator table",
+        reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, "
+        "and nothing of the project is built.",
+        advice="Leave it out, or write it with the operators of docs/operators.md.",
+        example="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu().detach()
+""",
+        instead=_RELU,
+        detect=_method_of_call,
+        stops_build=True,
     ),
     Form(
         code="RXTP-FORM-078",
@@ -619,8 +649,8 @@ def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
     Form(
         code="RXTP-FORM-082",
         id="comprehension",
-        title="a comprehension",
-        reason="Rextio translates comprehensions of scalars in a few shapes only, none of tensors.",
+        title="a comprehension over tensors, or a generator expression",
+        reason="Rextio translates comprehensions of scalars only, and no generator expressions.",
         advice="Write a loop over `range`.",
         example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import blocks, dotted_name
+from rextio_torch.explain.names import blocks, dotted_name, statements
 
 _RELU = """\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
@@ -97,11 +97,11 @@ def _other_iterable(facts: Facts) -> Iterator[cst.CSTNode]:
         iterable = item.iter
         elements = iterable.elements if isinstance(iterable, (cst.Tuple, cst.List)) else ()
         if facts.is_tensor(iterable) or any(facts.is_tensor(e.value) for e in elements):
-            yield iterable
+            yield item
         elif isinstance(iterable, cst.Call) and dotted_name(iterable.func) in ("enumerate", "zip"):
             inner = [argument.value for argument in iterable.args]
             if any(isinstance(value, cst.Call) or facts.is_tensor(value) for value in inner):
-                yield iterable
+                yield item
 
 
 def _range_step(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -116,6 +116,13 @@ def _range_step(facts: Facts) -> Iterator[cst.CSTNode]:
 
 def _loop_else(facts: Facts) -> Iterator[cst.CSTNode]:
     return (item for item in facts.nodes(cst.For, cst.While) if item.orelse is not None)
+
+
+def _return_in_try(facts: Facts) -> Iterator[cst.CSTNode]:
+    for item in facts.nodes(cst.Try, cst.TryStar):
+        inside = (s for part in blocks(item) for s in statements(part.body))
+        if any(isinstance(statement, cst.Return) for statement in inside):
+            yield item
 
 
 def _falls_through(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -141,8 +148,6 @@ def _returns(suite: cst.CSTNode) -> bool:
                     return True
             if isinstance(item, (cst.With, cst.Try, cst.TryStar, cst.Match)):
                 # What these say is reported by their own rows.
-                return True
-            if isinstance(item, cst.While) and dotted_name(item.test) == "True":
                 return True
     return False
 
@@ -243,20 +248,27 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     ),
     Form(
         code="RXTP-FORM-035",
-        id="try_statement",
-        title="try",
-        reason="Rextio does not translate tensors under exception handlers.",
-        advice="Catch in the caller.",
+        id="return_in_try",
+        title="return inside try",
+        reason="Rextio does not translate it.",
+        advice="Assign before and inside, and return after; or catch in the caller.",
         example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     try:
+        return x.relu()
+    except RuntimeError:
+        return x.tanh()
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    y = x.tanh()
+    try:
         y = x.relu()
-    finally:
-        print("done")
+    except RuntimeError:
+        y = x.exp()
     return y
 """,
-        instead=_RELU,
-        detect=lambda facts: facts.nodes(cst.Try, cst.TryStar),
+        detect=_return_in_try,
     ),
     Form(
         code="RXTP-FORM-036",
