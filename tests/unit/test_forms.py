@@ -6,12 +6,10 @@ example and nothing at all in native code.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import forms as calls
@@ -20,12 +18,12 @@ from support.generated import generate
 from support.random_programs import module_text as random_programs
 
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.explain import check_report, explain_path, lines, source_lines
+from rextio_torch.cli.explain import check_report, explain_path
 from rextio_torch.cli.toolchain import Toolchain
 from rextio_torch.explain.explain import explain
 from rextio_torch.explain.forms.table import FORMS, example_module
 from rextio_torch.explain.inference import Facts
-from rextio_torch.explain.model import Explained, Explanation, Form
+from rextio_torch.explain.model import Explanation, Form
 from rextio_torch.explain.source import SourceFile
 from rextio_torch.ops.table import OPERATORS
 
@@ -34,11 +32,6 @@ by_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.id)
 
 def _explained(root: Path, modules: dict[str, str]) -> Explanation:
     return explain_path(write_project(root, modules), Environment.current())
-
-
-def _native(answer: Explanation, module: str) -> list[str]:
-    prefix = f"{module}."
-    return [f.qualname for f in answer.functions if f.qualname.startswith(prefix) and f.native]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +50,8 @@ def replacements(tmp_path_factory: pytest.TempPathFactory) -> Explanation:
 def _example(form: Form, examples: Explanation, tmp_path: Path) -> Explanation:
     if form.other is None:
         return examples
-    return _explained(tmp_path, {form.id: example_module(form.example), "script": form.other.replace("example", form.id)})
+    script = form.other.replace("example", form.id)
+    return _explained(tmp_path, {form.id: example_module(form.example), "script": script})
 
 
 @by_form
@@ -211,7 +205,7 @@ def test_no_form_is_found_in_native_code(tmp_path: Path) -> None:
     answer = explain(project, report, lambda path: True)
     native = {function.qualname: function for function in answer.functions if function.native}
     assert len(native) > 300
-    assert not [f.qualname for f in answer.functions if f.file.endswith("scalars.py") and not f.native]
+    assert not [name for name in answer.not_native if name.startswith("scalars.")]
     for module in report["modules"]:
         file = SourceFile(Path(module["file_path"]), module["module_name"])
         for function in file.functions():

@@ -24,6 +24,7 @@ from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.toolchain import Toolchain
 from rextio_torch.explain.explain import explain
 from rextio_torch.explain.model import Explained, Explanation, Finding, Span
+from rextio_torch.explain.source import split_lines
 
 _TAB = "    "
 
@@ -145,7 +146,7 @@ def _no_report(project: Path, done: Completed) -> CliError:
     before, traceback, _ = output.partition(TRACEBACK)
     detail = before + output.splitlines()[-1] if traceback else output[-2000:]
     return CliError(
-        f"rextio check gave no report (exit status {done.status})",
+        f"rextio check gave no report (exit status {done.returncode})",
         detail=detail or "it wrote nothing",
         repair=f"rextio-torch doctor {project}",
     )
@@ -175,9 +176,7 @@ def lines(answer: Explanation, width: int, *, source: Mapping[str, list[str]]) -
     yield f"{native} of {count} functions with tensor annotations native"
 
 
-def _function(
-    function: Explained, width: int, source: Mapping[str, list[str]]
-) -> Iterator[str]:
+def _function(function: Explained, width: int, source: Mapping[str, list[str]]) -> Iterator[str]:
     mark = click.style("native" if function.native else "python", bold=True)
     mark = click.style(mark, fg="green" if function.native else "yellow")
     place = f"{function.file}:{function.span.line}"
@@ -252,4 +251,4 @@ def source_lines(answer: Explanation) -> dict[str, list[str]]:
     """Return the lines of each file that something is shown of."""
     files = {function.file for function in answer.functions}
     files |= {f.file or file for file, found in answer.shared.items() for f in found}
-    return {file: Path(file).read_text(encoding="utf-8").splitlines() for file in files}
+    return {file: split_lines(Path(file).read_text(encoding="utf-8")) for file in files}

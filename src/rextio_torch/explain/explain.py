@@ -105,7 +105,8 @@ def _parse(modules: Mapping[Path, object]) -> dict[Path, SourceFile]:
     while True:
         stems = {(p.parent.name if p.name == "__init__.py" else p.stem).encode() for p in wanted}
         pattern = re.compile(rb"\b(?:" + b"|".join(map(re.escape, stems)) + rb")\b")
-        more = {p for p, text in texts.items() if stems and p not in wanted and pattern.search(text)}
+        others = texts.keys() - wanted if stems else ()
+        more = {path for path in others if pattern.search(texts[path])}
         if not more:
             break
         wanted |= more
@@ -335,4 +336,3 @@ def _unknown_cause(file: SourceFile) -> Finding:
         by="rextio",
         file=file.label,
     )
-

@@ -85,7 +85,7 @@ def _regions(sites: Sequence[Site]) -> list[list[int]]:
     for index, site in enumerate(sites):
         consumers = _consumers(index, sites)
         first = consumers[0] if consumers else None
-        if first is None or "elementwise" != site.call.operator.fusion:
+        if first is None or site.call.operator.fusion != "elementwise":
             continue
         after = sites[first]
         joins = after.call.operator.fusion == "elementwise" and _rank(after) == _rank(site)

@@ -10,13 +10,14 @@ import builtins
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 import libcst as cst
 from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg, ReceiverMeta
 
 from rextio_torch.analysis.decide import Call, Rejection, decide
-from rextio_torch.explain.names import blocks, dotted_name
+from rextio_torch.explain.names import blocks, children, dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
 from rextio_torch.ops.model import TENSOR_TYPES, OptionValue
 from rextio_torch.ops.table import BY_SPELLING
@@ -33,12 +34,10 @@ _SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
 }
 #: Methods and attributes of a tensor whose result is none.
 _NO_TENSOR = frozenset(
-    "item tolist dim ndimension size numel stride is_contiguous data_ptr numpy element_size "
-    "nelement storage_offset get_device equal allclose".split()
+    {"item", "tolist", "dim", "ndimension", "size", "numel", "nelement", "stride", "numpy", "equal"}
+    | {"is_contiguous", "data_ptr", "element_size", "storage_offset", "get_device", "allclose"}
 )
 _TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real"})
-#: A decision does not depend on the position.
-_NOWHERE = {"file_path": "", "line": 0, "column": 0}
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
@@ -104,14 +103,11 @@ class Facts:
         head = dotted.partition(".")[0]
         return head in self.file.names.imports and head not in self.local_names
 
-    @property
+    @cached_property
     def local_names(self) -> frozenset[str]:
         """The parameters and every name that the function assigns."""
-        if not hasattr(self, "_local_names"):
-            names = {item.name.value for item in parameters(self.node.params)}
-            names |= set(assigned_names(self.node.body))
-            self._local_names = frozenset(names)
-        return self._local_names
+        names = {item.name.value for item in parameters(self.node.params)}
+        return frozenset(names | set(assigned_names(self.node.body)))
 
 
 def is_tensor(type_key: str | None) -> bool:
@@ -123,7 +119,7 @@ def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
         return
-    for child in node.children:
+    for child in children(node):
         if not isinstance(child, cst.Annotation):
             yield from _own_nodes(child)
 
@@ -248,7 +244,7 @@ class _Walk:
             case cst.Del():
                 return
             case _:
-                for child in statement.children:
+                for child in children(statement):
                     if isinstance(child, cst.BaseExpression):
                         self.expression(child)
 
@@ -265,8 +261,9 @@ class _Walk:
             case cst.For(target=target, iter=iterable, body=body):
                 self.expression(iterable)
                 in_range = isinstance(iterable, cst.Call) and dotted_name(iterable.func) == "range"
-                item = {name: "int" if in_range else None for name in target_names(target)}
-                self.nested(body, bound=item, loop=True)
+                item_type = "int" if in_range else None
+                bound: dict[str, str | None] = dict.fromkeys(target_names(target), item_type)
+                self.nested(body, bound=bound, loop=True)
             case cst.With(items=items, body=body):
                 for item in items:
                     self.expression(item.item)
@@ -308,9 +305,7 @@ class _Walk:
         self.loops -= loop
         self.defined = before
 
-    def assign(
-        self, target: cst.CSTNode, value: cst.BaseExpression, type_key: str | None
-    ) -> None:
+    def assign(self, target: cst.CSTNode, value: cst.BaseExpression, type_key: str | None) -> None:
         if not isinstance(target, cst.Name):
             pairs: list[tuple[cst.CSTNode, cst.BaseExpression]] = []
             if isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, cst.Tuple):
@@ -396,20 +391,20 @@ class _Walk:
                 return self.attribute(node)
             case cst.Subscript(value=value):
                 inner = self.expression(value)
-                for child in node.slice:
-                    for part in child.slice.children:
+                for element in node.slice:
+                    for part in children(element.slice):
                         self.expression_of(part)
                 return TENSOR if is_tensor(inner) else None
             case cst.Lambda():
                 return None
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
-                for element in elements:
-                    self.expression(element.value)
+                for item in elements:
+                    self.expression(item.value)
                 return None
             case cst.FormattedString() | cst.BaseComp():
                 # Names inside are seen by the detections that look at the whole expression.
                 return None
-        for child in node.children:
+        for child in children(node):
             if isinstance(child, cst.BaseExpression):
                 self.expression(child)
         return None
@@ -460,7 +455,9 @@ class _Walk:
             target=symbol,
             operand_types=tuple(types),
             operand_literals=_literals(operands),
-            **_NOWHERE,
+            file_path="",
+            line=0,
+            column=0,
         )
         return self.offer(node, site, operands, types)
 
@@ -477,6 +474,8 @@ class _Walk:
         receiver = None
         if dotted is not None and self.facts.is_known_module(dotted):
             target = self.file.resolver.target(dotted) or dotted
+        elif dotted is not None and dotted.partition(".")[0] in self.file.names.loggers:
+            return None
         elif isinstance(node.func, cst.Attribute):
             inner = self.expression(node.func.value)
             if not is_tensor(inner):
@@ -512,7 +511,9 @@ class _Walk:
                 for item, type_key in zip(keywords, keyword_types, strict=True)
             ),
             receiver=receiver,
-            **_NOWHERE,
+            file_path="",
+            line=0,
+            column=0,
         )
         if receiver is not None and isinstance(node.func, cst.Attribute):
             values.insert(0, node.func.value)

@@ -13,7 +13,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from rextio_torch.explain.model import Span
-from rextio_torch.explain.names import Annotation, Names, Resolver
+from rextio_torch.explain.names import Annotation, Names, Resolver, children
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SourceFile:
         wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
         self._positions = wrapper.resolve(PositionProvider)
         self.tree = wrapper.module
-        self.lines = parsed.code.splitlines()
+        self.lines = split_lines(parsed.code)
         self.names = Names.of(self.tree, module, is_package=path.name == "__init__.py")
         self.resolver = Resolver(self.names, {})
         #: The functions with tensor annotations of the whole project, `module.function`.
@@ -134,6 +134,11 @@ class SourceFile:
         return str(self.path) if relative.startswith("..") else relative
 
 
+def split_lines(text: str) -> list[str]:
+    """Split text where Python ends a line; `str.splitlines` also does at form feeds and more."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
 def parameters(node: cst.Parameters) -> list[cst.Param]:
     """Return all parameters, `*args` and `**kwargs` last."""
     stars = [star for star in (node.star_arg, node.star_kwarg) if isinstance(star, cst.Param)]
@@ -143,7 +148,7 @@ def parameters(node: cst.Parameters) -> list[cst.Param]:
 def _definitions(
     node: cst.CSTNode, parents: tuple[cst.CSTNode, ...]
 ) -> Iterator[tuple[cst.FunctionDef, tuple[cst.CSTNode, ...]]]:
-    for child in node.children:
+    for child in children(node):
         if isinstance(child, cst.FunctionDef):
             yield child, parents
         if isinstance(child, cst.BaseStatement | cst.BaseSuite) or hasattr(child, "body"):

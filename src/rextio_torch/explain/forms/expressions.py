@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 
 import libcst as cst
@@ -29,13 +30,10 @@ _UNSUPPORTED = (
     cst.LeftShift,
     cst.RightShift,
 )
-_BUILTINS = frozenset(
-    "len print int float bool str isinstance abs sum max min pow round type list tuple repr "
-    "enumerate zip map filter sorted any all id getattr setattr hasattr divmod".split()
-)
 #: What Rextio translates with scalar arguments.
 _SCALAR_BUILTINS = frozenset(
-    "len print abs sum max min range enumerate zip sorted any all".split()
+    {"abs", "all", "any", "enumerate", "len", "max", "min", "print", "range", "sum", "zip"}
+    | {"sorted"}
 )
 
 
@@ -87,9 +85,9 @@ def _membership(facts: Facts) -> Iterator[cst.CSTNode]:
 
 def _truth(facts: Facts) -> Iterator[cst.CSTNode]:
     """Yield what is asked for its truth and is no bool."""
-    tests: list[cst.BaseExpression] = [
-        item.test for item in facts.nodes(cst.If, cst.While, cst.IfExp)
-    ]
+    tests = [item.test for item in facts.nodes(cst.If)]
+    tests += [item.test for item in facts.nodes(cst.While)]
+    tests += [item.test for item in facts.nodes(cst.IfExp)]
     for item in facts.nodes(cst.UnaryOperation):
         if isinstance(item.operator, cst.Not):
             tests.append(item.expression)
@@ -127,9 +125,8 @@ def _index(facts: Facts) -> Iterator[cst.CSTNode]:
 def _keyword(facts: Facts) -> Iterator[cst.CSTNode]:
     for call in facts.nodes(cst.Call):
         for item in call.args:
-            if item.keyword is not None and not literal(item.value)[0]:
-                yield item
-            elif item.star == "**":
+            value = item.keyword is not None and not literal(item.value)[0]
+            if value or item.star == "**":
                 yield item
 
 
@@ -172,10 +169,9 @@ def _unknown_function(facts: Facts) -> Iterator[cst.CSTNode]:
 
 def _method_name(facts: Facts, call: cst.Call, *, of_call: bool = False) -> str | None:
     """Return the name of the method that is called on a tensor, itself a call's result or not."""
-    if isinstance(call.func, cst.Attribute) and facts.is_tensor(call.func.value):
-        if isinstance(call.func.value, cst.Call) == of_call:
-            return call.func.attr.value
-    return None
+    if not isinstance(call.func, cst.Attribute) or not facts.is_tensor(call.func.value):
+        return None
+    return call.func.attr.value if isinstance(call.func.value, cst.Call) == of_call else None
 
 
 def _method_of_call(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -200,10 +196,17 @@ def _unknown_method(facts: Facts) -> Iterator[cst.CSTNode]:
 
 
 def _python_call(facts: Facts) -> Iterator[cst.CSTNode]:
-    """Yield calls of builtins with a tensor, or of builtins that Rextio does not translate."""
+    """Yield calls of builtins with a tensor, or of builtins that Rextio does not translate.
+
+    Exceptions belong to the `raise` around them.
+    """
     for call in facts.nodes(cst.Call):
         name = call.func.value if isinstance(call.func, cst.Name) else None
-        if name not in _BUILTINS or name in facts.local_names:
+        names = facts.file.names
+        value = None if name is None else getattr(builtins, name, None)
+        if value is None or (isinstance(value, type) and issubclass(value, BaseException)):
+            continue
+        if name in facts.local_names | names.assigned or name in names.imports:
             continue
         tensors = any(facts.is_tensor(item.value) for item in call.args)
         if tensors or name not in _SCALAR_BUILTINS:
@@ -225,7 +228,8 @@ def _module_name(facts: Facts) -> Iterator[cst.CSTNode]:
 def _list_of_tensors(facts: Facts) -> Iterator[cst.CSTNode]:
     unpacked = {item.value for item in facts.nodes(cst.Assign)}
     loops = {item.iter for item in facts.nodes(cst.For)}
-    for item in facts.nodes(cst.List, cst.Tuple):
+    displays: list[cst.List | cst.Tuple] = [*facts.nodes(cst.List), *facts.nodes(cst.Tuple)]
+    for item in displays:
         tuple_value = isinstance(item, cst.Tuple) and item in unpacked
         if tuple_value or item in loops or _returned_tuple(facts, item):
             continue
@@ -440,8 +444,8 @@ def f(y: TensorF32Cpu2D) -> TensorF32Cpu2D:
         code="RXTP-FORM-071",
         id="keyword",
         title="a keyword argument that is no literal",
-        reason="Rextio hands a keyword to plugins only where its value is a literal int, None, bool, "
-        "str or tuple of ints: no float, no name, no tensor.",
+        reason="Rextio hands a keyword to plugins only where its value is a literal int, None, "
+        "bool, str or tuple of ints: no float, no name, no tensor.",
         advice="Pass tensors and floats by position, and write options as literals.",
         example="""\
 def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import dotted_name, statements
+from rextio_torch.explain.names import children, dotted_name, statements
 from rextio_torch.explain.source import SourceFile, parameters
 
 _RELU = """\
@@ -69,14 +69,14 @@ def _evaluated(file: SourceFile, statement: cst.CSTNode) -> Iterator[cst.CSTNode
         case cst.Import() | cst.ImportFrom() | cst.Del() | cst.Global():
             return
         case _:
-            yield from (c for c in statement.children if isinstance(c, cst.BaseExpression))
+            yield from (c for c in children(statement) if isinstance(c, cst.BaseExpression))
 
 
 def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     if isinstance(node, (cst.Lambda, cst.GeneratorExp)):
         return
-    for child in node.children:
+    for child in children(node):
         yield from _inside(child)
 
 

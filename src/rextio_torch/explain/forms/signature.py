@@ -32,10 +32,6 @@ def _annotated(*kinds: str, result: bool = True) -> FunctionDetection:
     return detect
 
 
-def _optional(facts: Facts) -> Iterator[cst.CSTNode]:
-    yield from _annotated("optional")(facts)
-
-
 def _tuple_result(facts: Facts) -> Iterator[cst.CSTNode]:
     returns = facts.node.returns
     if returns is not None and _is_tuple(facts, returns.annotation):
@@ -50,9 +46,9 @@ def _is_tuple(facts: Facts, node: cst.BaseExpression) -> bool:
 
 def _container(facts: Facts) -> Iterator[cst.CSTNode]:
     yields = any(facts.nodes(cst.Yield))
+    result = None if facts.node.returns is None else facts.node.returns.annotation
     for node in _annotated("container")(facts):
-        returned = facts.node.returns is not None and node is facts.node.returns.annotation
-        if not (returned and (yields or _is_tuple(facts, facts.node.returns.annotation))):
+        if result is None or node is not result or not (yields or _is_tuple(facts, result)):
             yield node
 
 
@@ -158,7 +154,7 @@ def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D
 def without_bias(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return F.linear(x, w)
 """,
-        detect=_optional,
+        detect=_annotated("optional"),
     ),
     Form(
         code="RXTP-FORM-002",

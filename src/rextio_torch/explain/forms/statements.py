@@ -83,13 +83,14 @@ def _several_targets(facts: Facts) -> Iterator[cst.CSTNode]:
 
 
 def _into_tensor(facts: Facts) -> Iterator[cst.CSTNode]:
-    for item in facts.nodes(cst.Assign, cst.AugAssign):
-        targets = [t.target for t in item.targets] if isinstance(item, cst.Assign) else [item.target]
-        for target in targets:
-            if isinstance(target, cst.Subscript) and facts.is_tensor(target.value):
-                yield item
-            elif isinstance(target, cst.Attribute):
-                yield item
+    written: list[tuple[cst.CSTNode, cst.CSTNode]] = [
+        (item, target.target) for item in facts.nodes(cst.Assign) for target in item.targets
+    ]
+    written += [(item, item.target) for item in facts.nodes(cst.AugAssign)]
+    for item, target in written:
+        of_tensor = isinstance(target, cst.Subscript) and facts.is_tensor(target.value)
+        if of_tensor or isinstance(target, cst.Attribute):
+            yield item
 
 
 def _other_iterable(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -115,11 +116,12 @@ def _range_step(facts: Facts) -> Iterator[cst.CSTNode]:
 
 
 def _loop_else(facts: Facts) -> Iterator[cst.CSTNode]:
-    return (item for item in facts.nodes(cst.For, cst.While) if item.orelse is not None)
+    yield from (item for item in facts.nodes(cst.For) if item.orelse is not None)
+    yield from (item for item in facts.nodes(cst.While) if item.orelse is not None)
 
 
 def _return_in_try(facts: Facts) -> Iterator[cst.CSTNode]:
-    for item in facts.nodes(cst.Try, cst.TryStar):
+    for item in facts.nodes(cst.Try):
         inside = (s for part in blocks(item) for s in statements(part.body))
         if any(isinstance(statement, cst.Return) for statement in inside):
             yield item
@@ -553,8 +555,8 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
         code="RXTP-FORM-051",
         id="first_in_block",
         title="a name that only a block assigns, read after it",
-        reason="A native variable lives in the block that first assigns it, also where every branch "
-        "does.",
+        reason="A native variable lives in the block that first assigns it, also where every "
+        "branch does.",
         advice="Assign it before the block, or return from the branches.",
         example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
@@ -577,8 +579,9 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
         code="RXTP-FORM-052",
         id="returned_parameter",
         title="returning a parameter",
-        reason="Python gives the caller's own tensor back, a native function would give a copy. That "
-        "goes for another name of a parameter, and where a loop or branch may leave it as it was.",
+        reason="Python gives the caller's own tensor back, a native function would give a copy. "
+        "That goes for another name of a parameter too, and where a loop or branch may leave it as "
+        "it was.",
         advice="Start from a computed value.",
         example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
