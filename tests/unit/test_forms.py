@@ -81,9 +81,10 @@ def test_explain_names_the_form_and_nothing_else(
         if re.fullmatch(rf"{form.id}\.(.*\.)?f", function.qualname)
         for finding in function.findings
     }
-    for file, findings in answer.shared.items():
-        if Path(file).stem == form.id:
-            found |= {finding.code for finding in findings if form.scope != "function"}
+    for file, findings in answer.files.items():
+        if Path(file).stem == form.id and form.scope == "file":
+            found |= {finding.code for finding in findings}
+    found |= {finding.code for finding in answer.everywhere}
     assert found == {form.code}
 
 
@@ -301,7 +302,7 @@ def test_forms_at_module_level(tmp_path: Path) -> None:
         tmp_path, {name: example_module(text + function) for name, text in texts.items()}
     )
     native = {f.qualname for f in answer.functions if f.native}
-    named = {Path(file).stem: found for file, found in answer.shared.items()}
+    named = {Path(file).stem: found for file, found in answer.files.items()}
     for name, text in texts.items():
         dropped = MODULE_LEVEL[text]
         assert (f"{name}.f" not in native) == dropped, text

@@ -57,7 +57,7 @@ def test_discovery() -> None:
     assert not _of("torch", modules)
     assert _of("rextio", modules) == _of("rextio", api)
     assert not _of("rextio_torch.cli", modules)
-    assert not modules & {"numpy", "click", "rich", "tomlkit"}
+    assert not modules & {"numpy", "click", "libcst", "rich", "tomlkit"}
 
 
 def test_a_forbidden_import_is_noticed() -> None:

@@ -47,11 +47,11 @@ def explain_path(path: Path, environment: Environment) -> Explanation:
         )
     wanted = path.resolve()
     answers = [_explain_in(project, wanted, environment) for project in _projects(wanted)]
-    shared = {file: found for answer in answers for file, found in answer.shared.items()}
     return Explanation(
         tuple(project for answer in answers for project in answer.projects),
         tuple(function for answer in answers for function in answer.functions),
-        shared,
+        {file: found for answer in answers for file, found in answer.files.items()},
+        tuple(finding for answer in answers for finding in answer.everywhere),
         tuple(note for answer in answers for note in answer.notes),
     )
 
@@ -159,13 +159,13 @@ def lines(answer: Explanation, width: int, *, source: Mapping[str, list[str]]) -
     """Yield the answer as styled lines; `source` holds the lines of each file."""
     for function in answer.functions:
         yield from _function(function, width, source)
-    for file, findings in answer.shared.items():
-        names = [f.qualname for f in answer.functions if f.file == file and not f.native]
-        yield click.style("whole file", fg="yellow", bold=True) + f"  {file}"
-        yield from _wrapped(f"keeps {', '.join(names)} on Python:", width, "  ")
-        for finding in findings:
-            yield from _finding(finding, finding.file or file, width, source)
-        yield ""
+    shared = [(f"whole file  {file}", found) for file, found in answer.files.items()]
+    for title, findings in [*shared, ("whole project", answer.everywhere)]:
+        if findings:
+            yield click.style(title, fg="yellow", bold=True)
+            for finding in findings:
+                yield from _finding(finding, finding.file or "", width, source)
+            yield ""
     for note in answer.notes:
         yield from _wrapped(f"note: {note}", width, "")
     count = len(answer.functions)
@@ -250,5 +250,6 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
 def source_lines(answer: Explanation) -> dict[str, list[str]]:
     """Return the lines of each file that something is shown of."""
     files = {function.file for function in answer.functions}
-    files |= {f.file or file for file, found in answer.shared.items() for f in found}
+    shared = [*answer.everywhere, *(f for found in answer.files.values() for f in found)]
+    files |= {finding.file for finding in shared if finding.file}
     return {file: split_lines(Path(file).read_text(encoding="utf-8")) for file in files}

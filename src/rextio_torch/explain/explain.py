@@ -77,6 +77,7 @@ def explain(
     }
     explained: list[Explained] = []
     shared: dict[str, tuple[Finding, ...]] = {}
+    everywhere: list[Finding] = []
     for path, file in files.items():
         if not chosen(path):
             continue
@@ -84,15 +85,12 @@ def explain(
         by_line = verdicts(modules[path])
         answers = [_answer(file, function, by_line) for function in functions[path]]
         explained += [answer.explained for answer in answers]
-        findings: list[Finding] = []
         if any(answer.whole_file for answer in answers):
-            findings += _in_file(file, "file") or [_unknown_cause(file)]
-        if any(answer.whole_project for answer in answers):
+            shared[file.label] = tuple(_in_file(file, "file") or [_unknown_cause(file)])
+        if not everywhere and any(answer.whole_project for answer in answers):
             everywhere = [f for other in files.values() for f in _in_file(other, "project")]
-            findings += everywhere or [_unknown_cause(file)]
-        if findings:
-            shared[file.label] = tuple(findings)
-    return Explanation((str(project),), tuple(explained), shared)
+            everywhere = everywhere or [_unknown_cause(file)]
+    return Explanation((str(project),), tuple(explained), shared, tuple(everywhere))
 
 
 def _parse(modules: Mapping[Path, object]) -> dict[Path, SourceFile]:
@@ -328,10 +326,10 @@ def _no_reason(verdict: Verdict, span: Span) -> Finding:
 def _unknown_cause(file: SourceFile) -> Finding:
     return Finding(
         code="RXTP-FORM-000",
-        title="the types of the whole file are not accepted",
+        title="something at module level, here or in another file",
         span=Span(1, 1, 1, 1),
-        reason="Rextio does not trust the imports of this file, and no table knows why: something "
-        "at module level may bind a name again.",
+        reason="Rextio does not trust the names of this file, and no table knows why: something at "
+        "module level may bind one again.",
         instead="Move the functions into a file of imports and functions alone.",
         by="rextio",
         file=file.label,

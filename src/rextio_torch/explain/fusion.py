@@ -41,7 +41,8 @@ def fused(sites: Sequence[Site]) -> tuple[Fused, ...]:
                 taken.add(activation)
             if does:
                 text = f"{operator.id} {' and '.join(does)} as it writes its result"
-                groups.append((members, f"{text} (a large product in a second pass)"))
+                later = "" if activation is None else " (of a large product in a second pass)"
+                groups.append((members, text + later))
     for members in regions:
         if members[0] in taken:
             continue

@@ -151,12 +151,13 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A whole answer: functions, and what keeps the functions of whole files on Python."""
+    """A whole answer: functions, and what keeps whole files or all of the project on Python."""
 
     projects: tuple[str, ...]
     functions: tuple[Explained, ...]
-    #: By file.
-    shared: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+    #: What keeps all functions of a file on Python, by file, and all of the project.
+    files: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+    everywhere: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -172,8 +173,9 @@ class Explanation:
             "functions": [function.to_dict() for function in self.functions],
             "files": [
                 {"file": file, "findings": [finding.to_dict() for finding in findings]}
-                for file, findings in self.shared.items()
+                for file, findings in self.files.items()
             ],
+            "everywhere": [finding.to_dict() for finding in self.everywhere],
             "not_native": self.not_native,
             "notes": list(self.notes),
         }
