@@ -310,6 +310,14 @@ def test_a_deep_expression(tmp_path: Path) -> None:
     failure(write_project(tmp_path, {"m": text}))
 
 
+def test_syntax_that_the_parser_does_not_know(tmp_path: Path) -> None:
+    """Rextio parses with CPython, explain with libcst, which lags behind in corners."""
+    text = f"{HEADER}\n(number): int = 1\n"
+    root = write_project(tmp_path, {"new": text, "old": example_module(FORMS[2].example)})
+    assert "new.py cannot be explained" in failure(root)
+    assert invoke(root / "old.py").exit_code == 0
+
+
 def test_without_rextio(tmp_path: Path) -> None:
     environment = Environment.current()
     nowhere = environment.interpreter.__class__(

@@ -16,6 +16,7 @@ from support import forms as calls
 from support.analysis import write_project
 from support.generated import generate
 from support.random_programs import module_text as random_programs
+from syrupy.assertion import SnapshotAssertion
 
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.explain import check_report, explain_path
@@ -181,6 +182,15 @@ def aliases(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     return h
 
 
+def computed_alias(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    h = x
+    for _ in range(n):
+        h = h.tanh()
+    h = h.exp()
+    g = h
+    return g
+
+
 def parameter(x: TensorF32Cpu2D, /, *, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
     x = x @ w
     return x
@@ -244,6 +254,57 @@ def test_what_stops_the_build_is_accepted_by_the_analysis(tmp_path: Path) -> Non
         )
         assert done.returncode != 0
         assert "RXT050" in done.stdout + done.stderr
+
+
+#: Bodies that may return the parameter `x` itself, or follow what a block does too closely.
+RETURNED = (
+    "return x",
+    "if n > 0:\n        x = x.relu()\n    return x",
+    "if n > 0:\n        x = x.relu()\n        return x\n    return x.tanh()",
+    "if n > 0:\n        t = x\n        t = t.relu()\n        return t\n    return x.tanh()",
+    "h = x.relu()\n    if n > 0:\n        h = x\n        h = h.tanh()\n    return h",
+    "h = x.relu()\n    if n > 0:\n        h = x\n    return h",
+    "for i in range(n):\n        h = x\n        h = h.exp()\n        return h\n    return x.tanh()",
+)
+
+
+def test_returned_parameters(tmp_path: Path) -> None:
+    signature = "(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D"
+    functions = [f"def f{i}{signature}:\n    {body}\n" for i, body in enumerate(RETURNED)]
+    answer = _explained(tmp_path, {"m": example_module("\n\n".join(functions))})
+    assert len(answer.functions) == len(RETURNED)
+    for function in answer.functions:
+        assert not function.native
+        assert [finding.code for finding in function.findings] == ["RXTP-FORM-052"]
+
+
+#: Statements of functions, and the codes that are shown: nothing that only follows from another.
+CONSEQUENCES = {
+    "y = x.relu() if n > 0 else x.tanh()\n    z = y.exp()\n    return z": ["068"],
+    "y = torch.mm(x, x)\n    return y.relu() + y.tanh()": ["075"],
+    "a, b = x.relu(), x.tanh()\n    return a + b": ["045"],
+    "y = x.relu()\n    y = y.mean(dim=1)\n    return y": ["043", "054"],
+    "h = x.relu()\n    for w in (x, h):\n        h = h @ w\n    return h": ["048"],
+    "k = sum(i for i in range(n))\n    return x.relu()": ["082"],
+    "import math\n    k = math.sqrt(2.0)\n    return x.relu()": ["040"],
+    "import torch\n    return torch.relu(x)": ["040"],
+    "assert x.dim() == 2\n    return -x ** 2": ["033", "077", "060", "062"],
+    "return F.leaky_relu(x, negative_slope=0.1)": ["075", "071"],
+    "with torch.no_grad():\n        y = x.relu()\n    return y": ["036", "051"],
+}
+
+
+def test_what_follows_is_left_out(tmp_path: Path) -> None:
+    signature = "(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D"
+    functions = [f"def f{i}{signature}:\n    {body}\n" for i, body in enumerate(CONSEQUENCES)]
+    answer = _explained(tmp_path, {"m": example_module("\n\n".join(functions))})
+    found = [[finding.code for finding in function.findings] for function in answer.functions]
+    assert found == [[f"RXTP-FORM-{code}" for code in codes] for codes in CONSEQUENCES.values()]
+
+
+def test_codes_are_stable(snapshot: SnapshotAssertion) -> None:
+    """A code is never used again for something else: here lines are only added."""
+    assert {form.code: form.id for form in FORMS} == snapshot
 
 
 # Module level

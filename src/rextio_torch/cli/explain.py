@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import libcst as cst
 from rich.cells import cell_len
 
 from rextio_torch import versions
@@ -24,7 +23,7 @@ from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.toolchain import Toolchain
 from rextio_torch.explain.explain import explain
 from rextio_torch.explain.model import Explained, Explanation, Finding, Span
-from rextio_torch.explain.source import split_lines
+from rextio_torch.explain.source import UnreadableError, split_lines
 
 _TAB = "    "
 
@@ -72,11 +71,13 @@ def _explain_in(project: Path, wanted: Path, environment: Environment) -> Explan
         answer = explain(
             project, report, lambda file: file == wanted or file.is_relative_to(wanted)
         )
-    except (cst.ParserSyntaxError, UnicodeDecodeError, RecursionError) as error:
+    except UnreadableError as error:
         raise CliError(
-            "a file of the project cannot be read as Python",
-            found=f"{type(error).__name__}: {error}"[:300],
-            repair=f"rextio check {project}",
+            f"{error.path} cannot be explained: libcst does not know some of its syntax",
+            expected="syntax that libcst parses",
+            found=error.reason[:300],
+            repair="write that place another way, or explain another file; a build does not need "
+            "libcst",
         ) from error
     return replace(answer, notes=notes)
 

@@ -155,7 +155,7 @@ def forms_page() -> str:
         "[diagnostics.md](diagnostics.md). Codes are stable: one is never used again for something "
         "else.",
         "",
-        "Where no table knows a reason, `explain` shows Rextio's words with Rextio's code (`RXT…`), "
+        "Where no table knows a reason, `explain` shows Rextio's words with its code (`RXT…`), "
         "and where Rextio gives none, `RXTP-FORM-000`.",
         "",
         "| code | form | keeps on Python |",

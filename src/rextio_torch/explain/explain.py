@@ -16,7 +16,7 @@ from rextio_torch.explain.forms.table import FORMS
 from rextio_torch.explain.fusion import fused
 from rextio_torch.explain.inference import Facts, Site
 from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
-from rextio_torch.explain.source import Function, SourceFile, parameters
+from rextio_torch.explain.source import Function, SourceFile, UnreadableError, parameters
 from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
 from rextio_torch.ops.model import TENSOR_TYPES
 from rextio_torch.ops.table import OPERATORS
@@ -35,7 +35,7 @@ _FOLLOWS = (
     "membership comparisons are not supported",
     "unsupported unresolved call",
 )
-_FOLLOWS_ANYWHERE = ("inferred type ", "tuple items must be")
+_FOLLOWS_ANYWHERE = ("inferred type ", "tuple items must be", "calling a name that is shadowed")
 _REBOUND = "is a module attribute rebound at module load"
 _MUTATED = "call reaches a project module attribute that is mutated"
 SHIM = (
@@ -58,14 +58,14 @@ def explain(
 ) -> Explanation:
     """Explain the functions of the chosen files, by the report of `rextio check` on a project.
 
-    Raises what `SourceFile` raises, `OSError` too.
+    Raises `UnreadableError` for a chosen file that cannot be parsed.
     """
     modules = {
         Path(module["file_path"]): module
         for module in report.get("modules", ())
         if module.get("file_path")
     }
-    files = _parse(modules)
+    files = _parse(modules, chosen)
     names = {file.module: file.names for file in files.values()}
     for file in files.values():
         file.join(names)
@@ -93,7 +93,9 @@ def explain(
     return Explanation((str(project),), tuple(explained), shared, tuple(everywhere))
 
 
-def _parse(modules: Mapping[Path, object]) -> dict[Path, SourceFile]:
+def _parse(
+    modules: Mapping[Path, object], chosen: Callable[[Path], bool]
+) -> dict[Path, SourceFile]:
     """Parse the files that can have a part in it: those that name the package, and what uses them.
 
     The rest of a large project is left alone.
@@ -112,7 +114,11 @@ def _parse(modules: Mapping[Path, object]) -> dict[Path, SourceFile]:
     for path in sorted(wanted):
         module = modules[path]
         name = module.get("module_name") if isinstance(module, Mapping) else None
-        files[path] = SourceFile(path, str(name))
+        try:
+            files[path] = SourceFile(path, str(name))
+        except UnreadableError:
+            if chosen(path):
+                raise
     return files
 
 

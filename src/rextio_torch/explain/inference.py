@@ -62,7 +62,7 @@ class Facts:
     types: dict[cst.CSTNode, str | None] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     rejections: list[tuple[cst.CSTNode, Rejection]] = field(default_factory=list)
-    #: Calls and operators whose operands are tensors of unknown type.
+    #: Calls and operators with an operand of unknown type.
     unknown_sites: list[cst.CSTNode] = field(default_factory=list)
     #: Reads of a name that only a block before it assigns, of one of the module, and of none.
     branch_reads: list[cst.Name] = field(default_factory=list)
@@ -93,6 +93,11 @@ class Facts:
         """Yield the nodes of the body of some kinds, without those of functions inside."""
         for kind in kinds:
             yield from self._nodes[kind]  # type: ignore[misc]
+
+    def imports(self) -> Iterator[cst.Import | cst.ImportFrom]:
+        """Yield the imports inside the function."""
+        yield from self.nodes(cst.Import)
+        yield from self.nodes(cst.ImportFrom)
 
     def is_tensor(self, node: cst.CSTNode | None) -> bool:
         """Whether an expression is a tensor for certain."""
@@ -145,8 +150,17 @@ def assigned_names(node: cst.CSTNode) -> Iterator[str]:
                 yield from target_names(target)
             case cst.FunctionDef(name=name) | cst.ClassDef(name=name) if item is not node:
                 yield name.value
+            case cst.Import() | cst.ImportFrom():
+                yield from imported_names(item)
             case cst.AsName(name=name):
                 yield from target_names(name)
+
+
+def imported_names(node: cst.Import | cst.ImportFrom) -> Iterator[str]:
+    """Yield the names that an import binds."""
+    if not isinstance(node.names, cst.ImportStar):
+        for alias in node.names:
+            yield alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
 
 
 def names_in(node: cst.CSTNode) -> set[str]:
@@ -243,6 +257,8 @@ class _Walk:
                         self.facts.returned_parameters.append(statement)
             case cst.Del():
                 return
+            case cst.Import() | cst.ImportFrom():
+                self.scopes[-1].update(dict.fromkeys(imported_names(statement)))
             case _:
                 for child in children(statement):
                     if isinstance(child, cst.BaseExpression):
@@ -330,7 +346,8 @@ class _Walk:
             self.facts.tensor_names.add(name)
         if isinstance(value, cst.Name) and value.value in self.aliases:
             self.aliases.add(name)
-        else:
+        elif len(self.scopes) == 1:
+            # In a block Rextio does not take it back, even where the block returns.
             self.aliases.discard(name)
         site = self.site_of.get(value)
         if site is None and isinstance(value, cst.Name):
@@ -529,8 +546,7 @@ class _Walk:
     ) -> str | None:
         """Ask the operator table about a site whose operands are these."""
         if None in types or TENSOR in types:
-            if TENSOR in types:
-                self.facts.unknown_sites.append(node)
+            self.facts.unknown_sites.append(node)
             return TENSOR
         decision = decide(site)
         if isinstance(decision, Rejection):

@@ -239,7 +239,7 @@ class Resolver:
         if dotted in _SCALARS:
             return Annotation("supported")
         target = self.target(dotted)
-        if target in MARKERS:
+        if target in MARKERS and dotted.partition(".")[0] not in self.names.assigned:
             return Annotation("tensor", MARKERS[target])
         found = self.tensor_type(dotted)
         if found is not None:

@@ -26,16 +26,25 @@ class Function:
     parents: tuple[cst.CSTNode, ...]
 
 
-class SourceFile:
-    """One parsed file of a project.
+class UnreadableError(Exception):
+    """A file that libcst does not parse, though Rextio may."""
 
-    Raises `cst.ParserSyntaxError` or `UnicodeDecodeError` for what is no Python.
-    """
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class SourceFile:
+    """One parsed file of a project; raises `UnreadableError`."""
 
     def __init__(self, path: Path, module: str) -> None:
         self.path = path
         self.module = module
-        parsed = cst.parse_module(path.read_bytes())
+        try:
+            parsed = cst.parse_module(path.read_bytes())
+        except (cst.ParserSyntaxError, ValueError, RecursionError) as error:
+            raise UnreadableError(path, " ".join(str(error).split())) from error
         wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
         self._positions = wrapper.resolve(PositionProvider)
         self.tree = wrapper.module
@@ -65,8 +74,11 @@ class SourceFile:
         return Span(start.line, start.column + 1, end.line, end.column + 1)
 
     def end_of(self, line: int, column: int) -> tuple[int, int]:
-        """Return the end of the longest expression or statement that starts at a place."""
-        return self._ends.get((line, column), (line, column + 1))
+        """Return the end of the longest expression or statement that starts at a place.
+
+        What begins with a parenthesis begins one column later here.
+        """
+        return max(self._ends.get((line, column), (line, 0)), (line, column + 2))
 
     @cached_property
     def _ends(self) -> dict[tuple[int, int], tuple[int, int]]:

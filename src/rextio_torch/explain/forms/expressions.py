@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from rextio_torch.explain.inference import Facts, literal, names_in
+from rextio_torch.explain.inference import Facts, imported_names, literal, names_in
 from rextio_torch.explain.model import Form
 from rextio_torch.explain.names import dotted_name
 from rextio_torch.ops.table import BY_SPELLING
@@ -214,10 +214,11 @@ def _python_call(facts: Facts) -> Iterator[cst.CSTNode]:
 
 
 def _hidden_module(facts: Facts) -> Iterator[cst.CSTNode]:
+    # An import inside the function is a form of its own.
+    inside = {name for statement in facts.imports() for name in imported_names(statement)}
     for call in facts.nodes(cst.Call):
-        name = dotted_name(call.func)
-        head = (name or "").partition(".")[0]
-        if head in facts.local_names and head in facts.file.names.imports:
+        head = (dotted_name(call.func) or "").partition(".")[0]
+        if head in facts.local_names - inside and head in facts.file.names.imports:
             yield call
 
 
