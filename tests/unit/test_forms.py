@@ -38,7 +38,7 @@ def _explained(root: Path, modules: dict[str, str]) -> Explanation:
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Explanation:
     """Every example in a module of its own, those that drop a whole project apart."""
-    modules = {form.id: example_module(form.example) for form in FORMS if form.scope != "project"}
+    modules = {form.id: example_module(form.example) for form in _with_others()}
     return _explained(tmp_path_factory.mktemp("examples"), modules)
 
 
@@ -48,9 +48,16 @@ def replacements(tmp_path_factory: pytest.TempPathFactory) -> Explanation:
     return _explained(tmp_path_factory.mktemp("instead"), modules)
 
 
+def _with_others() -> list[Form]:
+    """Return the forms that may stand beside others: no project is dropped, no build stopped."""
+    return [form for form in FORMS if form.scope != "project" and not form.stops_build]
+
+
 def _example(form: Form, examples: Explanation, tmp_path: Path) -> Explanation:
-    if form.other is None:
+    if form.other is None and not form.stops_build:
         return examples
+    if form.other is None:
+        return _explained(tmp_path, {form.id: example_module(form.example)})
     script = form.other.replace("example", form.id)
     return _explained(tmp_path, {form.id: example_module(form.example), "script": script})
 
@@ -86,6 +93,9 @@ def test_explain_names_the_form_and_nothing_else(
         if Path(file).stem == form.id and form.scope == "file":
             found |= {finding.code for finding in findings}
     found |= {finding.code for finding in answer.everywhere}
+    if form.stops_build:
+        assert "RXT050" in found
+        found.remove("RXT050")
     assert found == {form.code}
 
 
@@ -141,7 +151,7 @@ def lists(x: TensorF32Cpu2D, n: int, ks: list[int]) -> TensorF32Cpu2D:
     h = x.relu()
     for i, k in enumerate(ks):
         h = h.tanh()
-    for k in [1, 2, 3]:
+    for k in ks:
         h = h.exp()
     return h
 
@@ -233,7 +243,8 @@ def test_no_form_is_found_in_native_code(tmp_path: Path) -> None:
 
 def test_the_code_generator_takes_every_replacement(tmp_path: Path) -> None:
     """What explain calls native is more than accepted: Rextio writes Rust for it."""
-    crate = generate(tmp_path, {form.id: example_module(form.instead) for form in FORMS})
+    modules = {form.id: example_module(form.instead) for form in FORMS}
+    crate = generate(tmp_path, {**modules, "scalars": example_module(SCALARS)})
     assert all(f"{form.id}__f" in crate for form in FORMS)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -69,7 +71,10 @@ def _explain_in(project: Path, wanted: Path, environment: Environment) -> Explan
         )
     try:
         answer = explain(
-            project, report, lambda file: file == wanted or file.is_relative_to(wanted)
+            project,
+            report,
+            lambda file: file == wanted or file.is_relative_to(wanted),
+            generator_failure(project, tools, enabled) if report.get("accepted_native") else None,
         )
     except UnreadableError as error:
         raise CliError(
@@ -130,6 +135,28 @@ def check_report(project: Path, tools: Toolchain, enabled: list[str]) -> dict[st
     return report
 
 
+def generator_failure(project: Path, tools: Toolchain, enabled: list[str]) -> str | None:
+    """Return why Rextio writes no Rust for what its analysis accepts, or None if it does.
+
+    It writes beside the source, so it gets a copy.
+    """
+    options = [part for name in enabled for part in ("--enable-plugin", name)]
+    with tempfile.TemporaryDirectory(prefix="rextio-torch-explain-") as folder:
+        copy = Path(folder) / project.name
+        for path in source_files(project):
+            target = copy / path.relative_to(project)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        copy.mkdir(exist_ok=True)
+        command = [tools.rextio.path, "generate", str(copy), "--fallback=cpython", *options]
+        done = tools.environment.run(*command, cwd=copy)
+    if done.returncode == 0:
+        return None
+    said = (done.stdout + done.stderr).strip().splitlines() or ["it wrote nothing"]
+    causes = [line.removeprefix("Cause: ") for line in said if line.startswith("Cause: ")]
+    return (causes or said)[-1]
+
+
 def _no_report(project: Path, done: Completed) -> CliError:
     """Say why Rextio gave no report; it ends with a traceback at a file that it cannot read."""
     for path in source_files(project):
@@ -165,7 +192,7 @@ def lines(answer: Explanation, width: int, *, source: Mapping[str, list[str]]) -
         if findings:
             yield click.style(title, fg="yellow", bold=True)
             for finding in findings:
-                yield from _finding(finding, finding.file or "", width, source)
+                yield from _finding(finding, finding.file, width, source)
             yield ""
     for note in answer.notes:
         yield from _wrapped(f"note: {note}", width, "")
@@ -200,14 +227,15 @@ def _function(function: Explained, width: int, source: Mapping[str, list[str]]) 
 
 
 def _finding(
-    finding: Finding, file: str, width: int, source: Mapping[str, list[str]]
+    finding: Finding, file: str | None, width: int, source: Mapping[str, list[str]]
 ) -> Iterator[str]:
     code = click.style(finding.code, fg="red", bold=True)
     title = textwrap.wrap(finding.title, max(width - len(finding.code) - 2, 20)) or [""]
     yield f"{code}: {click.style(title[0], bold=True)}"
     for more in title[1:]:
         yield " " * (len(finding.code) + 2) + click.style(more, bold=True)
-    yield from _excerpt(finding.span, file, source.get(file, []), width)
+    if file is not None:
+        yield from _excerpt(finding.span, file, source.get(file, []), width)
     gutter = " " * len(str(finding.span.line))
     for label, text in (("why", finding.reason), ("instead", finding.instead)):
         if text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,15 @@ class _Answer:
 
 
 def explain(
-    project: Path, report: Mapping[str, Any], chosen: Callable[[Path], bool]
+    project: Path,
+    report: Mapping[str, Any],
+    chosen: Callable[[Path], bool],
+    stopped: str | None = None,
 ) -> Explanation:
     """Explain the functions of the chosen files, by the report of `rextio check` on a project.
 
-    Raises `UnreadableError` for a chosen file that cannot be parsed.
+    `stopped` is what stops Rextio's code generator there: then nothing is native. Raises
+    `UnreadableError` for a chosen file that cannot be parsed.
     """
     modules = {
         Path(module["file_path"]): module
@@ -90,7 +94,17 @@ def explain(
         if not everywhere and any(answer.whole_project for answer in answers):
             everywhere = [f for other in files.values() for f in _in_file(other, "project")]
             everywhere = everywhere or [_unknown_cause(file)]
+    if stopped is not None:
+        everywhere.append(_stopped(stopped))
+        explained = [
+            _not_built(function) if function.native else function for function in explained
+        ]
     return Explanation((str(project),), tuple(explained), shared, tuple(everywhere))
+
+
+def _not_built(function: Explained) -> Explained:
+    note = "Rextio's analysis accepts it, but nothing of the project is built, see below"
+    return replace(function, outcome="python", fused=(), notes=(*function.notes, note))
 
 
 def _parse(
@@ -325,6 +339,19 @@ def _no_reason(verdict: Verdict, span: Span) -> Finding:
         span=span,
         reason=f"Rextio keeps the function on Python, and no table knows why.{said}",
         instead=None,
+        by="rextio",
+    )
+
+
+def _stopped(cause: str) -> Finding:
+    """Return the finding for a code generator that stops, though the analysis accepts it all."""
+    return Finding(
+        code="RXT050",
+        title=f"the code generator stops: {cause}",
+        span=Span(1, 1, 1, 1),
+        reason="Rextio's own words, without a place. A function with a reason that mentions RXT050 "
+        "is the cause, if there is one.",
+        instead="Where none is, take functions out of the project until it is gone.",
         by="rextio",
     )
 

@@ -105,6 +105,14 @@ def _other_iterable(facts: Facts) -> Iterator[cst.CSTNode]:
                 yield item
 
 
+def _written_list(facts: Facts) -> Iterator[cst.CSTNode]:
+    for item in facts.nodes(cst.For):
+        elements = item.iter.elements if isinstance(item.iter, (cst.List, cst.Tuple)) else None
+        tensors = any(facts.is_tensor(element.value) for element in elements or ())
+        if (elements is not None and not tensors) or isinstance(item.iter, cst.ListComp):
+            yield item
+
+
 def _range_step(facts: Facts) -> Iterator[cst.CSTNode]:
     for item in facts.nodes(cst.For):
         iterable = item.iter
@@ -526,6 +534,31 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
 """,
         instead=_TANH_LOOP,
         detect=_range_step,
+    ),
+    Form(
+        code="RXTP-FORM-055",
+        id="written_list",
+        title="a loop over a list that is written there",
+        reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, "
+        "and nothing of the project is built.",
+        advice="Loop over `range`, or give the list a name first.",
+        example="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    h = x.relu()
+    for _ in [1, 2, 3]:
+        h = h.tanh()
+    return h
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    h = x.relu()
+    steps = [1, 2, 3]
+    for _ in steps:
+        h = h.tanh()
+    return h
+""",
+        detect=_written_list,
+        stops_build=True,
     ),
     Form(
         code="RXTP-FORM-050",
