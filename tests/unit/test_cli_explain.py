@@ -20,9 +20,14 @@ from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.explain import explain_path, lines, source_lines
 from rextio_torch.explain.forms.table import FORMS, HEADER, example_module
+from rextio_torch.explain.model import Form
 from rextio_torch.ops.table import OPERATORS
 
 REPOSITORY = Path(__file__).parent.parent.parent
+
+
+#: The forms that leave other functions of a project alone.
+APART = [form for form in FORMS if form.scope != "project" and not form.stops_build]
 
 
 def invoke(*arguments: str | Path, color: bool = False) -> Result:
@@ -38,7 +43,7 @@ def text_of(root: Path, path: Path | None = None) -> str:
 @pytest.fixture(scope="module")
 def all_forms(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every unsupported form, a module each, in one project."""
-    modules = {form.id: example_module(form.example) for form in FORMS if form.scope != "project"}
+    modules = {form.id: example_module(form.example) for form in APART}
     return write_project(tmp_path_factory.mktemp("forms"), modules)
 
 
@@ -59,10 +64,10 @@ def shown(all_forms: Path) -> dict[str, str]:
     return parts
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in FORMS if form.scope != "project"], ids=lambda form: form.id
-)
-def test_how_each_reason_is_shown(form, shown: dict[str, str], snapshot: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("form", APART, ids=lambda form: form.id)
+def test_how_each_reason_is_shown(
+    form: Form, shown: dict[str, str], snapshot: SnapshotAssertion
+) -> None:
     assert shown[form.id] == snapshot
 
 
@@ -74,6 +79,20 @@ def test_a_project_that_one_script_keeps_on_python(
     write_project(tmp_path, {"example": example_module(form.example), "script": form.other})
     monkeypatch.chdir(tmp_path)
     assert text_of(Path()) == snapshot
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in FORMS if form.stops_build], ids=lambda form: form.id
+)
+def test_what_stops_the_build(
+    form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
+    """Then no function of the project is native, whatever Rextio's analysis says."""
+    other = example_module(FORMS[2].instead)
+    write_project(tmp_path, {"m": example_module(form.example), "other": other})
+    monkeypatch.chdir(tmp_path)
+    assert text_of(Path()) == snapshot
+    assert invoke("--strict").exit_code == 1
 
 
 MIXED = f'''{HEADER}import rextio
@@ -155,7 +174,7 @@ def test_strict(all_forms: Path) -> None:
         for finding in part["findings"]
         if finding["reason"] and finding["instead"]
     }
-    assert found == {form.code for form in FORMS if form.scope != "project"}
+    assert found == {form.code for form in APART}
     assert set(data["not_native"]) == {f["qualname"] for f in data["functions"] if not f["native"]}
     assert "error: not native: " in result.stderr
     assert invoke(all_forms, "--json").exit_code == 0

@@ -115,7 +115,7 @@ def explain_command(path: Path, strict: bool, as_json: bool) -> None:
     """Explain which functions of PATH are native, and what keeps the others on Python.
 
     PATH is a file, or a folder with a project or in one. Nothing is built and nothing is written:
-    whether a function is native is what `rextio check` says.
+    whether a function is native is what `rextio check` and `rextio generate` say.
     """
     # Imported here: the parser is large, and no other command needs it.
     from rextio_torch.cli import explain as explain_module
