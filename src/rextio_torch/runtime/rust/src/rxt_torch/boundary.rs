@@ -126,24 +126,23 @@ pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyRe
         refuse_tangent(&unpack(value, name)?, name)?;
     }
     let engine = settings::engine().map_err(PyValueError::new_err)?;
-    if engine == Engine::Fused && expected.kind == tch::Kind::Float {
-        let plain = keys & (NEGATIVE | ZERO_TENSOR) == 0;
-        if let (true, Some(fields)) = (plain, torch.reader.fields(value)) {
-            if !torch.reader.is_float32(fields) {
-                return Err(wrong_tensor(value, name, expected));
-            }
-            if let Some(tensor) = borrow(fields, value, name, expected)? {
-                return Ok(tensor);
-            }
+    let fused = engine == Engine::Fused && expected.kind == tch::Kind::Float;
+    let fields = torch.reader.fields(value);
+    if let (true, Some(fields), 0) = (fused, fields, keys & (NEGATIVE | ZERO_TENSOR)) {
+        if !torch.reader.is_float32(fields) {
+            return Err(wrong_tensor(value, name, expected));
         }
-        let tensor = check(unpack(value, name)?, value, name, expected)?;
-        return materialise(tensor).map_err(|error| unreadable(name, &error));
+        if let Some(tensor) = borrow(fields, value, name, expected)? {
+            return Ok(tensor);
+        }
     }
     let tensor = check(unpack(value, name)?, value, name, expected)?;
     let size = if expected.kind == tch::Kind::Int64 { 8 } else { 4 };
-    let stored = |fields: &TensorImpl| keys & ZERO_TENSOR != 0 || fields.is_stored(size);
-    if !torch.reader.fields(value).is_none_or(stored) {
+    if keys & ZERO_TENSOR == 0 && fields.is_some_and(|fields| !fields.is_stored(size)) {
         return Err(no_storage(name, expected));
+    }
+    if fused {
+        return materialise(tensor).map_err(|error| unreadable(name, &error));
     }
     Ok(Tensor::Libtorch(Rc::new(tensor)))
 }

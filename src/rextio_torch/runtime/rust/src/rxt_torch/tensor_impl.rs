@@ -203,9 +203,9 @@ impl TensorImpl {
             return true;
         }
         let Some(storage) = self.storage() else { return false };
-        let dims = self.sizes.iter().zip(&self.strides).take(self.rank.min(INLINE));
-        let last = dims.fold(Some(self.storage_offset), |end, (&size, &stride)| {
-            end?.checked_add((size - 1).checked_mul(stride)?)
+        let mut dims = self.sizes.iter().zip(&self.strides).take(self.rank.min(INLINE));
+        let last = dims.try_fold(self.storage_offset, |end, (&size, &stride)| {
+            end.checked_add((size - 1).checked_mul(stride)?)
         });
         let end = last.and_then(|last| last.checked_add(1)?.checked_mul(size));
         !storage.data.is_null() && end.is_some_and(|end| end <= storage.bytes)
