@@ -22,6 +22,8 @@ class Platform:
     machine: str
     status: Status
     reason: str
+    #: Whether the build-only CUDA candidate may be generated here.
+    cuda_candidate: bool = False
 
     @property
     def usable(self) -> bool:
@@ -47,7 +49,7 @@ _32_BIT = f"32-bit host: there is no torch {TORCH_VERSION} wheel and no libtorch
 _WINDOWS = "deferred: not verified, and nothing is claimed for it"
 
 PLATFORMS: tuple[Platform, ...] = (
-    Platform("Linux", "x86_64", "certified", _CERTIFIED),
+    Platform("Linux", "x86_64", "certified", _CERTIFIED, cuda_candidate=True),
     Platform("Linux", "aarch64", "expected", _EXPECTED),
     Platform("Linux", "i686", "unsupported", _32_BIT),
     Platform("Linux", "armv7l", "unsupported", _32_BIT),

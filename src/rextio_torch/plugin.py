@@ -16,10 +16,11 @@ from rextio.plugins.api import (
     RuleRecord,
 )
 
-from rextio_torch.analysis.decide import Call, decide
+from rextio_torch.analysis.decide import Call, CudaRejection, decide
+from rextio_torch.cuda import candidate
 from rextio_torch.derive import records
 from rextio_torch.lowering import emit
-from rextio_torch.ops.model import TENSOR_TYPES
+from rextio_torch.ops.model import ALL_TYPES
 from rextio_torch.runtime.loader import helpers
 from rextio_torch.versions import (
     PLUGIN_API_VERSION,
@@ -63,16 +64,22 @@ class TorchPlugin:
         return records.rule_records()
 
     def type_vocabulary(self) -> tuple[PluginType, ...]:
-        """Return the tensor types of `rextio_torch.types`."""
+        """Return the tensor types of `rextio_torch.types`, and those of the CUDA candidate.
+
+        A type without a marker has no conversion: its values never leave a native function.
+        """
         return tuple(
             PluginType(
                 key=tensor_type.key,
-                annotations=(f"rextio_torch.types.{tensor_type.marker}",),
+                annotations=(
+                    () if tensor_type.after else (f"rextio_torch.types.{tensor_type.marker}",)
+                ),
                 rust_type="rxt_torch::Tensor",
-                conversion=emit.conversion(tensor_type),
+                conversion=None if tensor_type.after else emit.conversion(tensor_type),
                 helpers=helpers(),
+                device_value_metadata=candidate.device_metadata(tensor_type),
             )
-            for tensor_type in TENSOR_TYPES
+            for tensor_type in ALL_TYPES
         )
 
     def claim(self, site: ClaimSite, config: object) -> ClaimResult:
@@ -80,9 +87,19 @@ class TorchPlugin:
         decision = decide(site)
         if decision is None:
             return api.NotCovered()
+        if isinstance(decision, CudaRejection):
+            return api.Rejected(records.cuda_rejection(candidate.OUTSIDE, decision.reason))
         if isinstance(decision, Call):
+            # Asked where a chain ends: without the types of its first steps Rextio passes over the
+            # rest of the function in silence, and nobody would read why.
+            ends = decision.on_cuda and decision.signature.result.after is None
+            reason = candidate.why_not(config) if ends else None
+            if reason is not None:
+                return api.Rejected(records.cuda_rejection(candidate.NOT_AUTHORISED, reason))
             return api.Claimed(
-                rule_id=records.rule_id(decision.operator, decision.spelling.site_kind),
+                rule_id=records.rule_id(
+                    decision.operator, decision.spelling.site_kind, on_cuda=decision.on_cuda
+                ),
                 result_type=decision.signature.result.key,
             )
         return api.Rejected(records.rejection_diagnostic(decision.operator, decision.reason))

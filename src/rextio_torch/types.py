@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor as TensorF32Cpu1D
     from torch import Tensor as TensorF32Cpu2D
+    from torch import Tensor as TensorF32Cuda0_1D
+    from torch import Tensor as TensorF32Cuda0_2D
     from torch import Tensor as TensorI64Cpu1D
 else:
 
@@ -23,5 +25,17 @@ else:
     class TensorI64Cpu1D:
         """A `torch.int64` tensor of rank 1 on the CPU: a classification result."""
 
+    class TensorF32Cuda0_2D:
+        """A `torch.float32` tensor of rank 2 on `cuda:0`, of the build-only CUDA candidate."""
 
-__all__ = ["TensorF32Cpu1D", "TensorF32Cpu2D", "TensorI64Cpu1D"]
+    class TensorF32Cuda0_1D:
+        """A `torch.float32` tensor of rank 1 on `cuda:0`, of the build-only CUDA candidate."""
+
+
+__all__ = [
+    "TensorF32Cpu1D",
+    "TensorF32Cpu2D",
+    "TensorF32Cuda0_1D",
+    "TensorF32Cuda0_2D",
+    "TensorI64Cpu1D",
+]

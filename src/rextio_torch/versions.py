@@ -10,6 +10,10 @@ PYTHON_VERSION = "3.11"
 #: The generated module links this libtorch; the ABI changes with every release.
 TORCH_VERSION = "2.11.0"
 TCH_VERSION = "0.24.0"
+#: Who may permit code for the CUDA candidate, and for what.
+DEVICE_PROVIDER = "rextio-device-cuda"
+DEVICE_PROVIDER_VERSION = "0.1.0"
+DEVICE_CAPABILITY = "cuda-libtorch-linux-x86_64"
 #: `build.build-dir` in cargo's configuration is honoured from here on.
 MINIMUM_RUST_VERSION = "1.91"
 #: Disables the version check of tch's build script; never allowed here.

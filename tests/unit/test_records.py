@@ -20,7 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rextio_torch.analysis.decide import Rejection, decide
 from rextio_torch.derive import records
-from rextio_torch.ops.model import TENSOR_TYPES, Operator
+from rextio_torch.ops.model import ALL_TYPES, Operator
 from rextio_torch.ops.table import OPERATORS
 from rextio_torch.plugin import TorchPlugin
 from rextio_torch.runtime.loader import helpers
@@ -45,7 +45,7 @@ def test_rextio_loads_the_plugin() -> None:
     assert active.lowering_provided
     assert registry.rule_records == records.rule_records()
     assert {binding.plugin_type.key for binding in registry.types} == {
-        tensor_type.key for tensor_type in TENSOR_TYPES
+        tensor_type.key for tensor_type in ALL_TYPES
     }
 
 
@@ -77,6 +77,7 @@ def test_record_ids() -> None:
 def test_records_of_a_row(operator: Operator) -> None:
     """One native record for each kind of site, and one with the row's code."""
     mine = [r for r in records.rule_records() if r.id.startswith(f"{PLUGIN_ID}/{operator.id}/")]
+    mine = [r for r in mine if not r.id.endswith("_cuda0")]
     native = {record.id: record for record in mine if record.outcome == "native"}
     kinds = {spelling.site_kind for spelling in operator.spellings}
     assert set(native) == {records.rule_id(operator, kind) for kind in kinds}
@@ -94,6 +95,18 @@ def test_records_of_a_row(operator: Operator) -> None:
     assert rejecting.constraint == operator.diagnostic.why
     assert operator.diagnostic.instead in rejecting.guidance
     assert len(mine) == len(kinds) + 1
+
+
+def test_records_of_the_cuda_candidate(snapshot: SnapshotAssertion) -> None:
+    """Four steps and two codes, each said to be build-only."""
+    mine = [r for r in records.rule_records() if "cuda0" in r.id]
+    steps = [record for record in mine if record.outcome == "native"]
+    assert [record.scope.kind for record in steps] == ["call", "binop", "binop", "call"]
+    for record in mine:
+        assert "support_claim=false, certification_ready=false" in (
+            record.guidance if record in steps else record.constraint
+        )
+    assert {record.id: record.to_dict() for record in mine} == snapshot
 
 
 def test_every_code_is_declared() -> None:
@@ -125,10 +138,11 @@ def test_coverage() -> None:
 
 def test_type_vocabulary(snapshot: SnapshotAssertion) -> None:
     types = TorchPlugin().type_vocabulary()
-    assert [item.key for item in types] == [tensor_type.key for tensor_type in TENSOR_TYPES]
+    assert [item.key for item in types] == [tensor_type.key for tensor_type in ALL_TYPES]
     for item in types:
         assert item.helpers == helpers()
-        assert not item.is_resident
+        assert item.is_resident == (not item.annotations) == ("after" in item.key)
+        assert (item.device_value_metadata is None) == ("-cpu-" in item.key)
     assert {
         item.key: (item.annotations, item.rust_type, item.conversion) for item in types
     } == snapshot

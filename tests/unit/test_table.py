@@ -18,6 +18,7 @@ from support.forms import BY_ID
 import rextio_torch.types
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
+    ALL_TYPES,
     F32_1D,
     F32_2D,
     REQUIRED,
@@ -78,7 +79,7 @@ def test_codes_are_stable() -> None:
             {"diagnostic": replace(BY_ID["relu"].diagnostic, code="RXTP-TORCH-003")},
             "diagnostic code 'RXTP-TORCH-003'",
         ),
-        ({"spellings": (method("tanh"),)}, r"spelling \('method', 'tanh'\)"),
+        ({"spellings": (method("tanh"),), "cuda": None}, r"spelling \('method', 'tanh'\)"),
     ],
 )
 def test_duplicates_are_refused(change: dict[str, object], what: str) -> None:
@@ -283,25 +284,30 @@ fn private() {
 
 # Marker types
 
+MARKED_TYPES = [tensor_type for tensor_type in ALL_TYPES if tensor_type.after is None]
+
 
 def test_marker_types_are_the_tensor_types() -> None:
-    markers = {tensor_type.marker for tensor_type in TENSOR_TYPES}
+    markers = {tensor_type.marker for tensor_type in MARKED_TYPES}
     assert set(rextio_torch.types.__all__) == markers
-    assert len(markers) == len(TENSOR_TYPES) == len({t.key for t in TENSOR_TYPES})
+    assert len(markers) == len(MARKED_TYPES)
+    assert len(ALL_TYPES) == len({t.key for t in ALL_TYPES}) == len({t.label for t in ALL_TYPES})
     classes = {name for name, value in vars(rextio_torch.types).items() if isinstance(value, type)}
     assert classes == markers
 
 
-@pytest.mark.parametrize("tensor_type", TENSOR_TYPES, ids=lambda item: item.marker)
+@pytest.mark.parametrize("tensor_type", MARKED_TYPES, ids=lambda item: item.marker)
 def test_marker_docstrings(tensor_type: object) -> None:
     documentation = getattr(rextio_torch.types, tensor_type.marker).__doc__
     assert f"`torch.{tensor_type.dtype}`" in documentation
     assert f"rank {tensor_type.rank}" in documentation
-    assert tensor_type.device.upper() in documentation
+    assert {"cpu": "the CPU", "cuda0": "`cuda:0`"}[tensor_type.device] in documentation
 
 
 def test_keys_and_markers_are_spelled_as_promised() -> None:
-    assert {(t.key, t.marker) for t in TENSOR_TYPES} == {
+    assert {(t.key, t.marker) for t in MARKED_TYPES} == {
+        ("rextio-torch/tensor-f32-cuda0-1d", "TensorF32Cuda0_1D"),
+        ("rextio-torch/tensor-f32-cuda0-2d", "TensorF32Cuda0_2D"),
         ("rextio-torch/tensor-f32-cpu-2d", "TensorF32Cpu2D"),
         ("rextio-torch/tensor-f32-cpu-1d", "TensorF32Cpu1D"),
         ("rextio-torch/tensor-i64-cpu-1d", "TensorI64Cpu1D"),

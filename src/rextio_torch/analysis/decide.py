@@ -13,8 +13,8 @@ from typing import NoReturn
 from rextio.plugins.api import ClaimLiteral, ClaimSite
 
 from rextio_torch.ops.model import (
+    ALL_TYPES,
     REQUIRED,
-    TENSOR_TYPES,
     Missing,
     Operator,
     Options,
@@ -27,7 +27,7 @@ from rextio_torch.ops.model import (
 )
 from rextio_torch.ops.table import BY_SPELLING
 
-_TYPES_BY_KEY = {tensor_type.key: tensor_type for tensor_type in TENSOR_TYPES}
+_TYPES_BY_KEY = {tensor_type.key: tensor_type for tensor_type in ALL_TYPES}
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Call:
     operands: tuple[int | None, ...]
     options: Options
 
+    @property
+    def on_cuda(self) -> bool:
+        """Whether it is part of the CUDA candidate, which needs a device provider's permission."""
+        return self.signature.result.device == "cuda0"
+
 
 @dataclass(frozen=True)
 class Rejection:
@@ -53,8 +58,15 @@ class Rejection:
     reason: str
 
 
+@dataclass(frozen=True)
+class CudaRejection:
+    """A site with a CUDA operand that is not of the CUDA candidate, and what does not fit."""
+
+    reason: str
+
+
 #: What `decide` returns; `None` is "not covered".
-Decision = Call | Rejection | None
+Decision = Call | Rejection | CudaRejection | None
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,8 @@ class _Unsupported(Exception):
 
 def decide(site: ClaimSite) -> Decision:
     """Return what the operator table says about a site."""
+    if _has_cuda_operand(site):
+        return _decide_cuda(site)
     found = BY_SPELLING.get(_spelling_key(site))
     if found is None:
         return None
@@ -86,6 +100,51 @@ def decide(site: ClaimSite) -> Decision:
         return _bind(operator, spelling, arguments, site)
     except _Unsupported as unsupported:
         return Rejection(operator, str(unsupported))
+
+
+def _has_cuda_operand(site: ClaimSite) -> bool:
+    receiver = () if site.receiver is None else (site.receiver.arg_type,)
+    keywords = tuple(keyword.arg_type for keyword in site.keywords)
+    types = (_TYPES_BY_KEY.get(key or "") for key in (*site.operand_types, *receiver, *keywords))
+    return any(found is not None and found.device == "cuda0" for found in types)
+
+
+def _decide_cuda(site: ClaimSite) -> Decision:
+    """Return the call if it is a step of the candidate exactly as written there.
+
+    Everything else on a CUDA tensor is rejected, also what is no row of the table (`x.cpu()`).
+    """
+    arguments = _arguments(site)
+    if arguments is None or any(_is_foreign(argument.type_key) for argument in arguments):
+        return None
+    operator, spelling = BY_SPELLING.get(_spelling_key(site), (None, None))
+    form = None if operator is None else operator.cuda
+    name = site.target.rpartition(".")[2] if site.receiver is not None else site.target
+    if operator is None or form is None or spelling != form.spelling:
+        return CudaRejection(f"`{name}` is none of its operations")
+    if not _operands_are_names(site):
+        return CudaRejection(f"an operand of `{name}` is an expression and needs a name of its own")
+    if site.callables or tuple(keyword.name for keyword in site.keywords) != form.keywords:
+        return CudaRejection(f"`{name}` is written with other arguments")
+    try:
+        return _bind(operator, form.spelling, arguments, site)
+    except _Unsupported as unsupported:
+        expected = [operand.label for operand in form.signature.operands if operand]
+        got = [_type_text(argument) for argument in arguments]
+        if got == expected:
+            return CudaRejection(str(unsupported))
+        return CudaRejection(f"`{name}` takes ({', '.join(expected)}), got ({', '.join(got)})")
+
+
+def _operands_are_names(site: ClaimSite) -> bool:
+    if site.receiver is not None and site.receiver.expr_kind != "name":
+        return False
+    children = () if site.expression is None else site.expression.children
+    return all(
+        child.leaf_kind == "name"
+        for child, type_key in zip(children, site.operand_types, strict=False)
+        if type_key in _TYPES_BY_KEY
+    )
 
 
 def _spelling_key(site: ClaimSite) -> tuple[str, str]:
@@ -192,7 +251,7 @@ def _tensor_operand(
 def _type_text(argument: _Argument) -> str:
     tensor_type = _TYPES_BY_KEY.get(argument.type_key)
     if tensor_type is not None:
-        return tensor_type.marker
+        return tensor_type.label
     return f"a Python {argument.type_key}" if argument.type_key != "None" else "None"
 
 
@@ -224,7 +283,7 @@ def _explain_mismatch(
     operator: Operator, operands: tuple[TensorType | None, ...], options: Options
 ) -> NoReturn:
     """Raise the reason why no signature fits: the operand types, else the first option."""
-    fitting = [signature for signature in operator.signatures if signature.operands == operands]
+    fitting = [s for s in operator.all_signatures if s.operands == operands]
     if not fitting:
         raise _Unsupported(
             f"operands of type {_operands_text(operands)} are not supported, "

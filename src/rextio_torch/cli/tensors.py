@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from rextio_torch.ops.model import TENSOR_TYPES
+from rextio_torch.ops.model import ALL_TYPES
 
-_MARKERS = frozenset(tensor_type.marker for tensor_type in TENSOR_TYPES)
+_MARKERS = frozenset(tensor_type.marker for tensor_type in ALL_TYPES)
 
 
 def tensor_functions(source: Path) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rextio_torch.derive.records import signature_texts
+from rextio_torch.cuda import candidate
+from rextio_torch.derive.records import cuda_text, signature_texts
 from rextio_torch.explain.forms.table import FORMS
 from rextio_torch.explain.model import Form
 from rextio_torch.ops.model import Operator
@@ -48,6 +49,9 @@ def operators_page() -> str:
     for operator in OPERATORS:
         lines += ["", f"## {operator.id}", "", f"ATen schema: `{operator.schema}`", ""]
         lines += [f"- `{text}`" for text in signature_texts(operator)]
+        cuda = cuda_text(operator)
+        if cuda is not None:
+            lines.append(f"- `{cuda}`: a step of the build-only [CUDA candidate](cuda.md)")
         for spelling in operator.spellings:
             for parameter in spelling.fixed:
                 lines.append(
@@ -82,14 +86,20 @@ def diagnostics_page() -> str:
         "codes; the function stays on Python. Codes are stable: a code is never used again for "
         "something else. The message names what exactly does not fit.",
     ]
-    for operator in sorted(OPERATORS, key=lambda operator: operator.diagnostic.code):
-        diagnostic = operator.diagnostic
+    entries = [
+        (operator.diagnostic, f"[{operator.id}](operators.md#{operator.id})")
+        for operator in OPERATORS
+    ]
+    entries += [
+        (diagnostic, "an operation on CUDA tensors ([CUDA candidate](cuda.md))")
+        for diagnostic in candidate.DIAGNOSTICS
+    ]
+    for diagnostic, what in sorted(entries, key=lambda entry: entry[0].code):
         lines += [
             "",
             f"## {diagnostic.code}",
             "",
-            f"**What:** a form of [{operator.id}](operators.md#{operator.id}) that stays on "
-            "Python.",
+            f"**What:** a form of {what} that stays on Python.",
             "",
             f"**Why:** {diagnostic.why}",
             "",

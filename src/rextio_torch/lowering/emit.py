@@ -19,6 +19,7 @@ from rextio.plugins.api import (
 
 from rextio_torch import platforms
 from rextio_torch.analysis.decide import Call, decide
+from rextio_torch.cuda import candidate
 from rextio_torch.derive.records import rule_id
 from rextio_torch.ops.model import OptionValue, TensorType
 from rextio_torch.runtime.loader import helpers
@@ -31,8 +32,8 @@ def lower(site: ClaimSite, context: LoweringContext) -> LoweredExpr:
     """Return the expression for a site that was claimed before.
 
     Raises `ValueError` if the site is no longer what was claimed, or the backend is not the
-    PyO3 one, and `RuntimeError` if this host is not supported or tch's version check is switched
-    off.
+    PyO3 one, or the device provider does not permit a CUDA site, and `RuntimeError` if this host is
+    not supported or tch's version check is switched off.
     """
     platforms.require_supported()
     if BYPASS_VARIABLE in os.environ:
@@ -48,7 +49,12 @@ def lower(site: ClaimSite, context: LoweringContext) -> LoweredExpr:
     call = decide(site)
     if not isinstance(call, Call):
         raise ValueError(f"site {site.target!r} was claimed but is not in the operator table")
-    expected = (rule_id(call.operator, call.spelling.site_kind), call.signature.result.key)
+    if call.on_cuda:
+        candidate.require_authorization(context.device_authorization)
+    expected = (
+        rule_id(call.operator, call.spelling.site_kind, on_cuda=call.on_cuda),
+        call.signature.result.key,
+    )
     if (site.rule_id, site.result_type) != expected:
         raise ValueError(
             f"site {site.target!r} was claimed as {(site.rule_id, site.result_type)}, "
@@ -96,8 +102,9 @@ def _character(character: str) -> str:
 
 def conversion(tensor_type: TensorType) -> BoundaryConversion:
     """Return how a tensor crosses between Python and the native function."""
+    constructor = {"cpu": "new", "cuda0": "on_cuda0"}[tensor_type.device]
     rust_type = (
-        f'rxt_torch::TensorType::new("{tensor_type.marker}", '
+        f'rxt_torch::TensorType::{constructor}("{tensor_type.marker}", '
         f"rxt_torch::Kind::{_RUST_DTYPES[tensor_type.dtype]}, {tensor_type.rank})"
     )
     return BoundaryConversion(

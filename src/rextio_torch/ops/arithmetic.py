@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
+    AFTER_ADD,
+    AFTER_MATMUL,
+    CUDA_1D,
     F32_1D,
     F32_2D,
+    CudaForm,
     Diagnostic,
     Numerics,
     Operator,
@@ -47,7 +51,13 @@ def _samples(signature: Signature) -> tuple[Sample, ...]:
 
 
 def _arithmetic(
-    name: str, code: str, symbol: str, *, option: str | None = None, schema_options: str = ""
+    name: str,
+    code: str,
+    symbol: str,
+    *,
+    option: str | None = None,
+    schema_options: str = "",
+    cuda: Signature | None = None,
 ) -> Operator:
     refused = f"numbers, int64 tensors and {option}" if option else "numbers and int64 tensors"
     return Operator(
@@ -76,11 +86,19 @@ def _arithmetic(
             instead=f"x {symbol} factors  # factors: TensorF32Cpu1D, broadcast over the rows",
         ),
         fusion="elementwise",
+        cuda=None if cuda is None else CudaForm(binary_operator(symbol), cuda),
     )
 
 
 _ALPHA = ", *, Scalar alpha=1"
-ADD = _arithmetic("add", "RXTP-TORCH-013", "+", option="alpha", schema_options=_ALPHA)
+ADD = _arithmetic(
+    "add",
+    "RXTP-TORCH-013",
+    "+",
+    option="alpha",
+    schema_options=_ALPHA,
+    cuda=Signature((AFTER_MATMUL, CUDA_1D), AFTER_ADD),
+)
 SUB = _arithmetic("sub", "RXTP-TORCH-014", "-", option="alpha", schema_options=_ALPHA)
 MUL = _arithmetic("mul", "RXTP-TORCH-015", "*")
 DIV = _arithmetic("div", "RXTP-TORCH-016", "/", option="rounding_mode")

@@ -22,11 +22,17 @@ Options: TypeAlias = Mapping[str, OptionValue]
 
 @dataclass(frozen=True)
 class TensorType:
-    """A tensor type of the surface: dtype, device and rank, never sizes."""
+    """A tensor type of the surface: dtype, device and rank, never sizes.
+
+    `after` names the operator of the CUDA candidate whose result it is. Such a type has no marker
+    that a signature could name: it exists between two lines of one function only, so that types
+    alone say in which order the candidate's operations follow each other.
+    """
 
     dtype: Literal["float32", "int64"]
-    device: Literal["cpu"]
+    device: Literal["cpu", "cuda0"]
     rank: int
+    after: str | None = None
 
     @property
     def _dtype_code(self) -> str:
@@ -35,18 +41,37 @@ class TensorType:
     @property
     def key(self) -> str:
         """Rextio's key of the type, e.g. `rextio-torch/tensor-f32-cpu-2d`."""
-        return f"rextio-torch/tensor-{self._dtype_code}-{self.device}-{self.rank}d"
+        stage = f"-after-{self.after}" if self.after else ""
+        return f"rextio-torch/tensor-{self._dtype_code}-{self.device}-{self.rank}d{stage}"
 
     @property
     def marker(self) -> str:
-        """Name in `rextio_torch.types`, e.g. `TensorF32Cpu2D`."""
-        return f"Tensor{self._dtype_code.upper()}{self.device.capitalize()}{self.rank}D"
+        """Name in `rextio_torch.types`, e.g. `TensorF32Cpu2D` or `TensorF32Cuda0_2D`."""
+        device = {"cpu": "Cpu", "cuda0": "Cuda0_"}[self.device]
+        return f"Tensor{self._dtype_code.upper()}{device}{self.rank}D"
+
+    @property
+    def label(self) -> str:
+        """The type as messages name it."""
+        return f"{self.marker} after {self.after}" if self.after else self.marker
 
 
 F32_1D = TensorType("float32", "cpu", 1)
 F32_2D = TensorType("float32", "cpu", 2)
 I64_1D = TensorType("int64", "cpu", 1)
 TENSOR_TYPES = (F32_1D, F32_2D, I64_1D)
+
+#: The build-only CUDA candidate: what comes in and goes out, and what stands between its lines.
+CUDA_1D = TensorType("float32", "cuda0", 1)
+CUDA_2D = TensorType("float32", "cuda0", 2)
+CUDA_TYPES = (
+    CUDA_1D,
+    CUDA_2D,
+    AFTER_MATMUL := TensorType("float32", "cuda0", 2, after="matmul"),
+    AFTER_ADD := TensorType("float32", "cuda0", 2, after="add"),
+    AFTER_RELU := TensorType("float32", "cuda0", 2, after="relu"),
+)
+ALL_TYPES = (*TENSOR_TYPES, *CUDA_TYPES)
 
 
 class Missing(Enum):
@@ -149,6 +174,15 @@ class Signature:
         return tuple(None if operand is None else operand.rank for operand in self.operands)
 
 
+@dataclass(frozen=True)
+class CudaForm:
+    """The one form of an operator in the CUDA candidate: spelling, keywords as written, types."""
+
+    spelling: Spelling
+    signature: Signature
+    keywords: tuple[str, ...] = ()
+
+
 class ShapeError(Exception):
     """Sizes that eager PyTorch refuses: `exception` names the class that eager raises."""
 
@@ -213,7 +247,8 @@ class Operator:
     `id` is also the name of its runtime function, in Rust, which takes the operands and then each
     option that has more than one accepted value. `schema` is the ATen schema, its key in PyTorch.
     `shape_rule` computes the result's sizes or raises `ShapeError`. `samples` and `error_samples`
-    are sizes to test with, for a given signature.
+    are sizes to test with, for a given signature. `cuda` is its form in the CUDA candidate, if it
+    is a part of that.
     """
 
     id: str
@@ -227,6 +262,7 @@ class Operator:
     error_samples: tuple[Sample, ...]
     diagnostic: Diagnostic
     fusion: Fusion
+    cuda: CudaForm | None = None
 
     def __post_init__(self) -> None:
         """Reject a row that contradicts itself, naming the row."""
@@ -250,7 +286,9 @@ class Operator:
         require(len(names) == len(set(names)), "parameter named twice")
         tensors = self.tensor_parameters
         require(self.parameters[: len(tensors)] == tensors, "tensor parameters come before options")
-        for signature in self.signatures:
+        if self.cuda is not None:
+            require(self.cuda.spelling in self.spellings, "CUDA form of another spelling")
+        for signature in self.all_signatures:
             require(len(signature.operands) == len(tensors), "signature of another arity")
             require(
                 all(
@@ -284,6 +322,11 @@ class Operator:
             require(False, f"error sample {sample.shapes} is accepted by the shape rule")
 
     @property
+    def all_signatures(self) -> tuple[Signature, ...]:
+        """What is accepted on the CPU, and in the CUDA candidate."""
+        return self.signatures if self.cuda is None else (*self.signatures, self.cuda.signature)
+
+    @property
     def tensor_parameters(self) -> tuple[Parameter, ...]:
         """The tensor parameters, in order."""
         return tuple(parameter for parameter in self.parameters if parameter.is_tensor)
@@ -302,7 +345,7 @@ class Operator:
             if len(
                 {
                     repr(value)
-                    for signature in self.signatures
+                    for signature in self.all_signatures
                     for value in self.accepted(signature, parameter)
                 }
             )
@@ -323,7 +366,7 @@ class Operator:
 
     def match(self, operands: tuple[TensorType | None, ...], options: Options) -> Signature | None:
         """Return the signature that accepts these operand types and option values, if any."""
-        for signature in self.signatures:
+        for signature in self.all_signatures:
             if signature.operands == operands and all(
                 any(
                     same_literal(options[parameter.name], value)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
+    AFTER_ADD,
+    AFTER_RELU,
     F32_1D,
     F32_2D,
+    CudaForm,
     Diagnostic,
     Numerics,
     Operator,
@@ -40,6 +43,7 @@ def _pointwise(
     ulp: float = 0.0,
     example: str | None = None,
     instead: str | None = None,
+    cuda: CudaForm | None = None,
 ) -> Operator:
     call = spellings[0].target
     short = call.removeprefix("torch.").replace("nn.functional.", "F.")
@@ -66,6 +70,7 @@ def _pointwise(
             instead=instead or f"{written}(x)  # x: TensorF32Cpu2D",
         ),
         fusion="elementwise",
+        cuda=cuda,
     )
 
 
@@ -82,6 +87,7 @@ RELU = _pointwise(
     signed_zero="-0.0 stays -0.0",
     example="F.relu(x, inplace=True)",
     instead="F.relu(x)",
+    cuda=CudaForm(method("relu"), Signature((AFTER_ADD,), AFTER_RELU)),
 )
 SIGMOID = _pointwise(
     "sigmoid",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
+    AFTER_MATMUL,
+    CUDA_2D,
     F32_1D,
     F32_2D,
+    CudaForm,
     Diagnostic,
     Numerics,
     Operator,
@@ -111,6 +114,7 @@ MATMUL = Operator(
         instead="torch.sum(u * v, dim=0, keepdim=True)  # a tensor of one value",
     ),
     fusion="product",
+    cuda=CudaForm(binary_operator("@"), Signature((CUDA_2D, CUDA_2D), AFTER_MATMUL)),
 )
 
 ROWS = (LINEAR, MATMUL)

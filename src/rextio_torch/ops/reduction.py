@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
+    AFTER_RELU,
+    CUDA_1D,
     F32_1D,
     F32_2D,
     I64_1D,
+    CudaForm,
     Diagnostic,
     Numerics,
     Operator,
@@ -46,7 +49,7 @@ def _nonempty_samples(signature: Signature) -> tuple[Sample, ...]:
     return (*full, Sample(((0, 3),), {"dim": 1}), Sample(((2, 0),), {"dim": 0}))
 
 
-def _reduction(name: str, code: str, empty: str) -> Operator:
+def _reduction(name: str, code: str, empty: str, cuda: CudaForm | None = None) -> Operator:
     return Operator(
         id=name,
         schema=(
@@ -81,10 +84,16 @@ def _reduction(name: str, code: str, empty: str) -> Operator:
             instead=f"x.{name}(dim=1)",
         ),
         fusion="rows",
+        cuda=cuda,
     )
 
 
-MEAN = _reduction("mean", "RXTP-TORCH-017", "NaN")
+MEAN = _reduction(
+    "mean",
+    "RXTP-TORCH-017",
+    "NaN",
+    CudaForm(method("mean"), Signature((AFTER_RELU,), CUDA_1D, {"dim": (1,)}), ("dim",)),
+)
 SUM = _reduction("sum", "RXTP-TORCH-018", "0.0")
 
 SOFTMAX = Operator(

@@ -6,7 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from rextio_torch import types
-from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
+from rextio_torch.types import (
+    TensorF32Cpu1D,
+    TensorF32Cpu2D,
+    TensorF32Cuda0_1D,
+    TensorF32Cuda0_2D,
+    TensorI64Cpu1D,
+)
 
 
 def hidden(x: TensorF32Cpu2D, weight: TensorF32Cpu2D, bias: TensorF32Cpu1D) -> TensorF32Cpu2D:
@@ -27,3 +33,13 @@ def use(data: torch.Tensor, parameter: torch.nn.Parameter) -> list[float]:
     labels: torch.Tensor = classify(h)
     values: list[float] = labels.tolist()
     return values
+
+
+def chain(
+    x: TensorF32Cuda0_2D, weight: TensorF32Cuda0_2D, bias: TensorF32Cuda0_1D
+) -> TensorF32Cuda0_1D:
+    product = x @ weight
+    assert_type(product, torch.Tensor)
+    biased = product + bias
+    activated = biased.relu()
+    return activated.mean(dim=1)

@@ -22,24 +22,43 @@ use super::settings::{self, Engine};
 use super::tensor::{compute, Tensor};
 use super::tensor_impl::{Reader, TensorImpl};
 
-/// What an annotation promises: dtype and rank of a strided CPU tensor.
+/// What an annotation promises: dtype, device and rank of a strided tensor.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorType {
     marker: &'static str,
     kind: tch::Kind,
+    device: tch::Device,
     rank: usize,
 }
 
 impl TensorType {
     pub const fn new(marker: &'static str, kind: tch::Kind, rank: usize) -> Self {
-        Self { marker, kind, rank }
+        Self { marker, kind, device: tch::Device::Cpu, rank }
+    }
+
+    /// Of the build-only CUDA candidate.
+    pub const fn on_cuda0(marker: &'static str, kind: tch::Kind, rank: usize) -> Self {
+        Self { marker, kind, device: tch::Device::Cuda(0), rank }
+    }
+
+    /// The device as Python writes it.
+    fn device_name(&self) -> &'static str {
+        match self.device {
+            tch::Device::Cuda(_) => "cuda:0",
+            _ => "cpu",
+        }
     }
 }
 
 impl std::fmt::Display for TensorType {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let dtype = dtype_name(self.kind);
-        write!(formatter, "a CPU tensor of dtype {dtype} and rank {} ({})", self.rank, self.marker)
+        let device = match self.device {
+            tch::Device::Cpu => "CPU",
+            _ => self.device_name(),
+        };
+        let (rank, marker) = (self.rank, self.marker);
+        write!(formatter, "a {device} tensor of dtype {dtype} and rank {rank} ({marker})")
     }
 }
 
@@ -116,7 +135,7 @@ pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyRe
         return Err(wrong_class(value, &torch.tensor, name, expected));
     }
     let keys = torch.reader.keys(value)?;
-    if !dispatch_keys::accepted(keys) {
+    if !dispatch_keys::accepted(keys, expected.device) {
         return Err(wrong_tensor(value, name, expected));
     }
     if modes::intercepted() {
@@ -126,7 +145,9 @@ pub fn input(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> PyRe
         refuse_tangent(&unpack(value, name)?, name)?;
     }
     let engine = settings::engine().map_err(PyValueError::new_err)?;
-    let fused = engine == Engine::Fused && expected.kind == tch::Kind::Float;
+    // What is on another device stays there, in libtorch.
+    let on_cpu = expected.device == tch::Device::Cpu;
+    let fused = on_cpu && engine == Engine::Fused && expected.kind == tch::Kind::Float;
     let fields = torch.reader.fields(value);
     if let (true, Some(fields), 0) = (fused, fields, keys & (NEGATIVE | ZERO_TENSOR)) {
         if !torch.reader.is_float32(fields) {
@@ -228,7 +249,10 @@ fn check(
     name: &str,
     expected: TensorType,
 ) -> PyResult<tch::Tensor> {
-    if tensor.f_kind().ok() != Some(expected.kind) || tensor.dim() != expected.rank {
+    if tensor.f_kind().ok() != Some(expected.kind)
+        || tensor.device() != expected.device
+        || tensor.dim() != expected.rank
+    {
         return Err(wrong_tensor(value, name, expected));
     }
     Ok(tensor)
@@ -314,8 +338,10 @@ fn wrong_tensor(value: &Bound<'_, PyAny>, name: &str, expected: TensorType) -> P
     let (dtype, device, layout) = (text("dtype"), text("device"), text("layout"));
     let rank = value.call_method0("dim").and_then(|rank| rank.extract::<usize>()).ok();
     let expected_dtype = dtype_name(expected.kind);
-    let (got, advice) = if device != "cpu" {
-        (format!("a tensor on {device}"), "move it with .cpu()".to_owned())
+    let expected_device = expected.device_name();
+    let (got, advice) = if device != expected_device {
+        let call = if expected_device == "cpu" { ".cpu()" } else { ".to(\"cuda:0\")" };
+        (format!("a tensor on {device}"), format!("move it with {call}"))
     } else if layout != "torch.strided" {
         (format!("layout {layout}"), "convert it with .to_dense()".to_owned())
     } else if dtype != format!("torch.{expected_dtype}") {

@@ -1,11 +1,12 @@
-//! The scope that native operations run in: no autograd, no CPU autocast.
+//! The scope that native operations run in: no autograd, no autocast.
 
-/// `c10::DeviceType`, of which `CPU` is the first.
+/// `c10::DeviceType`.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 struct DeviceType(i8);
 
 const CPU: DeviceType = DeviceType(0);
+const CUDA: DeviceType = DeviceType(1);
 
 extern "C" {
     // tch switches CUDA's autocast only. `at::autocast::{is,set}_autocast_enabled(DeviceType…)`
@@ -16,39 +17,46 @@ extern "C" {
     fn set_autocast_enabled(device: DeviceType, enabled: bool);
 }
 
-fn autocast_enabled() -> bool {
+fn autocast_enabled(device: DeviceType) -> bool {
     // SAFETY: the declared signature is that of ATen/autocast_mode.h in torch 2.11.0, the only
     // version the build accepts; the function reads a thread-local flag and does not throw for
-    // the CPU.
-    unsafe { is_autocast_enabled(CPU) }
+    // the CPU or CUDA, whether or not there is such a device.
+    unsafe { is_autocast_enabled(device) }
 }
 
-fn set_autocast(enabled: bool) {
+fn set_autocast(device: DeviceType, enabled: bool) {
     // SAFETY: as for `autocast_enabled`; it writes the thread-local flag.
-    unsafe { set_autocast_enabled(CPU, enabled) }
+    unsafe { set_autocast_enabled(device, enabled) }
 }
 
 /// Restores the caller's autograd and autocast modes when dropped, on every way out.
 pub struct FunctionScope {
     _no_grad: tch::NoGradGuard,
-    autocast: bool,
+    cpu_autocast: bool,
+    cuda_autocast: bool,
 }
 
 impl FunctionScope {
     pub fn enter() -> Self {
         // A function that promises float32 returns float32, also under autocast.
-        let autocast = autocast_enabled();
-        if autocast {
-            set_autocast(false);
+        let (cpu_autocast, cuda_autocast) = (autocast_enabled(CPU), autocast_enabled(CUDA));
+        if cpu_autocast {
+            set_autocast(CPU, false);
         }
-        Self { _no_grad: tch::no_grad_guard(), autocast }
+        if cuda_autocast {
+            set_autocast(CUDA, false);
+        }
+        Self { _no_grad: tch::no_grad_guard(), cpu_autocast, cuda_autocast }
     }
 }
 
 impl Drop for FunctionScope {
     fn drop(&mut self) {
-        if self.autocast {
-            set_autocast(true);
+        if self.cpu_autocast {
+            set_autocast(CPU, true);
+        }
+        if self.cuda_autocast {
+            set_autocast(CUDA, true);
         }
     }
 }
