@@ -71,7 +71,11 @@ def write_project(root: Path, modules: Mapping[str, str]) -> Path:
 
 
 def analyse(
-    root: Path, modules: Mapping[str, str], *others: object, plugin: TorchPlugin | None = None
+    root: Path,
+    modules: Mapping[str, str],
+    *others: object,
+    plugin: TorchPlugin | None = None,
+    config: RextioConfig | None = None,
 ) -> Analysis:
     """Analyse modules in a project; `others` are further plugins to enable."""
     write_project(root, modules)
@@ -87,7 +91,7 @@ def analyse(
         root,
         active_plugins=registry.active,
         plugin_registry=registry,
-        plugin_config=RextioConfig(),
+        plugin_config=config or RextioConfig(),
     )
     functions = {
         function.qualname: function for module in project.modules for function in module.functions

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg, ReceiverMeta
 
 from rextio_torch.ops.model import (
+    ALL_TYPES,
     REQUIRED,
     TENSOR_TYPES,
     Operator,
@@ -27,7 +28,7 @@ from rextio_torch.ops.model import (
 from rextio_torch.ops.table import OPERATORS
 
 BY_ID = {operator.id: operator for operator in OPERATORS}
-KEYS = {tensor_type.marker: tensor_type.key for tensor_type in TENSOR_TYPES}
+KEYS = {item.marker: item.key for item in ALL_TYPES if item.after is None}
 HEADER = """\
 import torch
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
