@@ -382,6 +382,21 @@ def test_autocast_does_not_change_the_annotated_dtype(native_project) -> None:
     assert not torch.is_autocast_enabled("cpu")
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_callers_autocast_on_cuda_is_restored(native_project, enabled) -> None:
+    """A flag of the thread, which is there without a GPU."""
+    matmul, _ = native_project.pair("boundary.matmul")
+    torch.set_autocast_enabled("cuda", enabled)
+    try:
+        matmul(torch.randn(2, 3), torch.randn(3, 4))
+        assert torch.is_autocast_enabled("cuda") is enabled
+        with pytest.raises(RuntimeError):
+            matmul(torch.randn(2, 3), torch.randn(4, 3))
+        assert torch.is_autocast_enabled("cuda") is enabled
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+
+
 def test_the_callers_grad_mode_is_restored(native_project) -> None:
     native, _ = native_project.pair("control_flow.early_return")
     square = torch.ones(2, 2)

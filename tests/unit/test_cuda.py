@@ -305,12 +305,31 @@ def test_generated_under_a_synthetic_probe(tmp_path: Path) -> None:
     assert plan["report"]["support_claim"] is False
 
 
+ON_CPU = f"{HEADER}def on_cpu(x: TensorF32Cpu2D) -> TensorF32Cpu2D:\n    return x.relu()\n"
+
+
+def test_generated_beside_functions_on_the_cpu(tmp_path: Path) -> None:
+    project.write(tmp_path, Environment.current(), project.SYNTHETIC)
+    (tmp_path / "other.py").write_text(ON_CPU, encoding="utf-8")
+    assert main(["generate", str(tmp_path), "--quiet"]) == 0
+    texts = _generated(tmp_path)
+    assert set(texts) == {"chain__chain", "other__on_cpu"}
+    assert "on_cuda0" not in texts["other__on_cpu"]
+
+
 def test_generated_without_a_provider(tmp_path: Path) -> None:
     """The chain stays on Python and does not keep the rest of the project there."""
-    on_cpu = f"{HEADER}def on_cpu(x: TensorF32Cpu2D) -> TensorF32Cpu2D:\n    return x.relu()\n"
-    write_project(tmp_path, {"chain": SOURCE, "other": on_cpu})
+    write_project(tmp_path, {"chain": SOURCE, "other": ON_CPU})
     assert main(["generate", str(tmp_path), "--quiet"]) == 0
     assert set(_generated(tmp_path)) == {"other__on_cpu"}
+
+
+def test_a_function_without_operations_needs_a_provider_too(tmp_path: Path) -> None:
+    """Rextio counts its signature: no code is generated, which docs/cuda.md says."""
+    text = f"{HEADER}def ignored(x: TensorF32Cuda0_2D) -> int:\n    return 1\n"
+    write_project(tmp_path, {"ignored": text})
+    assert main(["generate", str(tmp_path), "--quiet"]) == 1
+    assert _generated(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
