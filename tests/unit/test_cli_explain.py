@@ -19,6 +19,7 @@ from rextio_torch.cli.app import cli
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.explain import explain_path, lines, source_lines
+from rextio_torch.cuda import project
 from rextio_torch.explain.forms.table import FORMS, HEADER, example_module
 from rextio_torch.explain.model import Form
 from rextio_torch.ops.table import OPERATORS
@@ -433,3 +434,39 @@ def test_rows_say_how_the_engine_computes_them() -> None:
         body = bodies[operator.id]
         expected = {"product": ("Product",), "rows": ("Reduce", "Softmax"), "none": ("Argmax",)}
         assert any(f"Operation::{kind}" in body for kind in expected[operator.fusion])
+
+
+EARLY = """\
+from rextio_torch.types import TensorF32Cuda0_2D
+
+
+def early(x: TensorF32Cuda0_2D, w: TensorF32Cuda0_2D) -> TensorF32Cuda0_2D:
+    h = x @ w
+    return h
+
+
+def order(x: TensorF32Cuda0_2D, w: TensorF32Cuda0_2D) -> TensorF32Cuda0_2D:
+    h = x @ w
+    return h.relu()
+"""
+
+
+def test_the_cuda_candidate(tmp_path: Path) -> None:
+    """Nothing fuses there; without a device provider the end of the chain has the reason."""
+    project.write(tmp_path / "cuda", Environment.current(), project.SYNTHETIC)
+    permitted = text_of(tmp_path / "cuda")
+    assert "native  chain.chain" in permitted
+    assert "build-only" in permitted
+    assert "fused" not in permitted
+    (tmp_path / "without").mkdir()
+    source = (tmp_path / "cuda" / "chain.py").read_text(encoding="utf-8")
+    write_project(tmp_path / "without", {"chain": source})
+    assert "RXTP-TORCH-901" in text_of(tmp_path / "without")
+
+
+def test_what_is_outside_the_cuda_candidate(tmp_path: Path) -> None:
+    write_project(tmp_path, {"m": EARLY})
+    text = text_of(tmp_path)
+    assert "0 of 2 functions" in text
+    assert "RXTP-FORM-054" in text.partition("m.order")[0]
+    assert "RXTP-TORCH-902" in text.partition("m.order")[2]

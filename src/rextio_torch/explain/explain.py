@@ -10,7 +10,8 @@ from typing import Any
 
 import libcst as cst
 
-from rextio_torch.analysis.decide import Rejection
+from rextio_torch.analysis.decide import CudaRejection, Rejection
+from rextio_torch.cuda import candidate
 from rextio_torch.explain.forms import signature
 from rextio_torch.explain.forms.table import FORMS
 from rextio_torch.explain.fusion import fused
@@ -18,13 +19,13 @@ from rextio_torch.explain.inference import Facts, Site
 from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
 from rextio_torch.explain.source import Function, SourceFile, UnreadableError, parameters
 from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
-from rextio_torch.ops.model import TENSOR_TYPES
+from rextio_torch.ops.model import ALL_TYPES
 from rextio_torch.ops.table import OPERATORS
 
 #: Files without it have no tensor functions, unless they import from one that has it.
 _PACKAGE = b"rextio_torch"
 _OPERATORS = {operator.id: operator for operator in OPERATORS}
-_MARKERS = {item.key: item.marker for item in TENSOR_TYPES}
+_MARKERS = {item.key: item.label for item in ALL_TYPES}
 _STOPS_BUILD = {form.code for form in FORMS if form.stops_build}
 _SIGNATURE_CODES = {form.code for form in signature.ROWS}
 # Rextio's words for what only follows from something else that it reports.
@@ -187,6 +188,11 @@ def _native(facts: Facts, verdict: Verdict, qualname: str, span: Span) -> Explai
         f"line {call.line} calls Python (RXT075): each operation is computed at once, nothing fuses"
         for call in verdict.callbacks
     ]
+    if any(site.call.on_cuda for _, site in ordered):
+        notes.append(
+            f"the build-only CUDA candidate, {candidate.CLAIMS_TEXT}: each operation runs in "
+            "libtorch, nothing fuses"
+        )
     known = len(ordered) == len(sites) == len(claims)
     return Explained(
         qualname=qualname,
@@ -251,11 +257,16 @@ def _of_form(form: Form, file: SourceFile, node: cst.CSTNode) -> Finding:
     )
 
 
-def _of_operator(file: SourceFile, node: cst.CSTNode, rejected: Rejection) -> Finding:
-    diagnostic = rejected.operator.diagnostic
+def _of_operator(
+    file: SourceFile, node: cst.CSTNode, rejected: Rejection | CudaRejection
+) -> Finding:
+    if isinstance(rejected, CudaRejection):
+        diagnostic, what = candidate.OUTSIDE, "on CUDA tensors"
+    else:
+        diagnostic, what = rejected.operator.diagnostic, rejected.operator.id
     return Finding(
         code=diagnostic.code,
-        title=f"{rejected.operator.id}: {rejected.reason}",
+        title=f"{what}: {rejected.reason}",
         span=file.span(node),
         reason=diagnostic.why,
         instead=f"Write {diagnostic.instead}",

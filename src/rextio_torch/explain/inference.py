@@ -16,15 +16,15 @@ from typing import TypeVar
 import libcst as cst
 from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg, ReceiverMeta
 
-from rextio_torch.analysis.decide import Call, Rejection, decide
+from rextio_torch.analysis.decide import Call, CudaRejection, Rejection, decide
 from rextio_torch.explain.names import blocks, children, dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.ops.model import TENSOR_TYPES, OptionValue
+from rextio_torch.ops.model import ALL_TYPES, OptionValue
 from rextio_torch.ops.table import BY_SPELLING
 
 #: A tensor whose dtype or rank is not known, because an operation before it is not claimed.
 TENSOR = "tensor"
-_TENSOR_KEYS = {item.key for item in TENSOR_TYPES}
+_TENSOR_KEYS = {item.key for item in ALL_TYPES}
 _SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
     cst.Add: "+",
     cst.Subtract: "-",
@@ -61,7 +61,7 @@ class Facts:
     function: Function
     types: dict[cst.CSTNode, str | None] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
-    rejections: list[tuple[cst.CSTNode, Rejection]] = field(default_factory=list)
+    rejections: list[tuple[cst.CSTNode, Rejection | CudaRejection]] = field(default_factory=list)
     #: Calls and operators with an operand of unknown type.
     unknown_sites: list[cst.CSTNode] = field(default_factory=list)
     #: Reads of a name that only a block before it assigns, of one of the module, and of none.
@@ -549,7 +549,7 @@ class _Walk:
             self.facts.unknown_sites.append(node)
             return TENSOR
         decision = decide(site)
-        if isinstance(decision, Rejection):
+        if isinstance(decision, Rejection | CudaRejection):
             self.facts.rejections.append((node, decision))
             return TENSOR
         if decision is None:

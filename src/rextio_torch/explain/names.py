@@ -10,9 +10,9 @@ from typing import Literal
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from rextio_torch.ops.model import TENSOR_TYPES, TensorType
+from rextio_torch.ops.model import ALL_TYPES, TensorType
 
-MARKERS = {f"rextio_torch.types.{item.marker}": item for item in TENSOR_TYPES}
+MARKERS = {f"rextio_torch.types.{item.marker}": item for item in ALL_TYPES if item.after is None}
 _SCALARS = frozenset({"int", "float", "bool", "str", "bytes", "None"})
 _CONTAINERS = frozenset({"list", "set", "dict", "tuple"})
 _OPTIONAL = frozenset({"typing.Optional", "Optional"})
