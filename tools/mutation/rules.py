@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.mutation.model import Mutation
 
 _DECIDE = "tests/unit/test_decide.py::"
+_CUDA = "tests/unit/test_cuda.py::"
 _RECORDS = "tests/unit/test_records.py::test_records_say_what_is_accepted"
 
 
@@ -119,5 +120,30 @@ RULES = (
         "relu accepts inplace=True", "ops/pointwise.py",
         "tests/unit/test_records.py::test_diagnostic_of_a_row",
         "option(\"inplace\", «False»)", "True",
+    ),
+    _row(
+        "another spelling of a step is claimed on CUDA tensors", "analysis/decide.py",
+        _CUDA + "test_everything_else_is_rejected",
+        "or form is None or «spelling != form.spelling»:", "False",
+    ),
+    _row(
+        "an intermediate on CUDA needs no name", "analysis/decide.py",
+        _CUDA + "test_everything_else_is_rejected",
+        "if «not _operands_are_names(site)»:", "False",
+    ),
+    _row(
+        "the chain on CUDA needs no permission", "plugin.py",
+        _CUDA + "test_without_permission_the_chain_is_rejected",
+        "candidate.why_not(config) if «ends» else None", "False",
+    ),
+    _row(
+        "relu on CUDA may follow the product", "ops/pointwise.py",
+        _CUDA + "test_everything_else_is_rejected",
+        "Signature((«AFTER_ADD»,), AFTER_RELU)", "type(AFTER_ADD)('float32', 'cuda0', 2, 'matmul')",
+    ),
+    _row(
+        "code for CUDA needs no permission", "lowering/emit.py",
+        _CUDA + "test_no_lowering_without_permission",
+        "if «call.on_cuda»:", "False",
     ),
 )  # fmt: skip

@@ -87,9 +87,7 @@ def decide(site: ClaimSite) -> Decision:
     if found is None:
         return None
     arguments = _arguments(site)
-    # A rejection is decided on resolved types only, and only where no other plugin's type takes
-    # part: otherwise the site is not this plugin's business (yet).
-    if arguments is None or any(_is_foreign(argument.type_key) for argument in arguments):
+    if arguments is None:
         return None
     # Values known only at run time. A function passed by keyword is not among the site's keywords
     # at all, only among its callables: without this check the call would look as if it had none.
@@ -115,7 +113,7 @@ def _decide_cuda(site: ClaimSite) -> Decision:
     Everything else on a CUDA tensor is rejected, also what is no row of the table (`x.cpu()`).
     """
     arguments = _arguments(site)
-    if arguments is None or any(_is_foreign(argument.type_key) for argument in arguments):
+    if arguments is None:
         return None
     operator, spelling = BY_SPELLING.get(_spelling_key(site), (None, None))
     form = None if operator is None else operator.cuda
@@ -159,7 +157,12 @@ def _spelling_key(site: ClaimSite) -> tuple[str, str]:
 
 
 def _arguments(site: ClaimSite) -> list[_Argument] | None:
-    """Return the positional arguments, the receiver first; `None` if a type is unresolved."""
+    """Return the positional arguments, the receiver first.
+
+    `None` if a type is unresolved or another plugin's: a rejection is decided on resolved types
+    only, and only where no other plugin's type takes part. Otherwise the site is not this plugin's
+    business (yet).
+    """
     types = list(site.operand_types)
     literals = list(site.operand_literals)
     if site.receiver is not None:
@@ -173,6 +176,8 @@ def _arguments(site: ClaimSite) -> list[_Argument] | None:
         if type_key is None:
             return None
         arguments.append(_Argument(type_key, literal))
+    if any(_is_foreign(argument.type_key) for argument in arguments):
+        return None
     return arguments
 
 

@@ -19,9 +19,9 @@ _MOVING_METHODS = (
 )  # fmt: skip
 _MOVING = re.compile(rf"(?:(?:\.|::)\s*|\bf_)(?:f_)?(?:{'|'.join(_MOVING_METHODS)})\s*\(")
 #: The one function of the runtime that copies: values of a lazy CPU input, for the fused engine,
-#: which this line of `rxt_torch/boundary.rs` keeps other devices out of.
+#: which these lines of `rxt_torch/boundary.rs` keep other devices out of.
 CPU_ONLY = "materialise"
-_CPU_GUARD = "let fused = engine == Engine::Fused && expected.device == tch::Device::Cpu;"
+_CPU_GUARD = ("let on_cpu = expected.device == tch::Device::Cpu;", "let fused = on_cpu && ")
 
 _CALL = re.compile(r"(?P<path>[A-Za-z_][\w:]*)\s*\(")
 _FUNCTION = re.compile(r"\bfn (?P<name>\w+)")
@@ -92,11 +92,12 @@ def unexpected_calls(function: str) -> list[str]:
 def moves(crate: str) -> list[Move]:
     """Return every call in the whole crate that copies a tensor or could move it."""
     text = _NOT_CODE.sub("''", crate)
+    guarded = all(line in text for line in _CPU_GUARD)
     found = []
     for match in _MOVING.finditer(text):
         names = _FUNCTION.findall(text, 0, match.start())
         start = text.rfind("\n", 0, match.start()) + 1
         line = text[start : text.find("\n", match.start())].strip()
         name = names[-1] if names else ""
-        found.append(Move(name, line, name == CPU_ONLY and _CPU_GUARD in text))
+        found.append(Move(name, line, name == CPU_ONLY and guarded))
     return found
