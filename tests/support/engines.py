@@ -7,6 +7,7 @@ of its row, measured against the same operation in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -23,20 +24,35 @@ RUNNING = ["fused"]
 SEVERAL_OPERATIONS = Numerics(nan="", signed_zero="", ulp=256.0, sums_up=True)
 
 
+def is_available(variant: str) -> bool:
+    """Whether this machine has the instruction set of a variant; needs a loaded native module."""
+    simd = variant.partition("-")[2]
+    return not simd or simd in engine().available_simd
+
+
+@contextmanager
+def running_on(variant: str) -> Iterator[None]:
+    """Run native functions on an engine and instruction set."""
+    name, _, simd = variant.partition("-")
+    available = engine().available_simd
+    configure(name, simd or available[0])
+    RUNNING.append(name)
+    try:
+        yield
+    finally:
+        RUNNING.pop()
+        configure("fused", available[0])
+
+
 @pytest.fixture(params=VARIANTS, scope="module")
 def variant(request: pytest.FixtureRequest, native_project: NativeProject) -> Iterator[str]:
     """Run the tests of a module on each engine and instruction set that this machine has."""
     native_project.native("boundary").vector(torch.zeros(1))
     chosen: str = request.param
-    name, _, simd = chosen.partition("-")
-    available = engine().available_simd
-    if simd and simd not in available:
-        pytest.skip(f"this machine has {', '.join(available)}, not {simd}")
-    configure(name, simd or available[0])
-    RUNNING.append(name)
-    yield chosen
-    RUNNING.pop()
-    configure("fused", available[0])
+    if not is_available(chosen):
+        pytest.skip(f"this machine has {', '.join(engine().available_simd)}, not {chosen}")
+    with running_on(chosen):
+        yield chosen
 
 
 def _spacing(values: torch.Tensor) -> torch.Tensor:
@@ -117,15 +133,13 @@ def _one_by_one(
 ) -> torch.Tensor:
     """Return eager's results for single elements: eager contradicts itself between lengths."""
     single = torch.zeros_like(argument, memory_format=torch.contiguous_format)
-    known: dict[int, torch.Tensor] = {}
-    bits = argument.detach().contiguous().view(torch.int32)
-    for index in where.nonzero().tolist():
-        position = tuple(index)
-        value = int(bits[position])
-        if value not in known:
-            one = argument[position].detach().reshape([1] * argument.dim()).contiguous()
-            known[value] = eager(one).reshape(())
-        single[position] = known[value]
+    chosen = argument.detach().contiguous().view(torch.int32)[where]
+    values, inverse = chosen.unique(return_inverse=True)
+    for index, value in enumerate(values.view(torch.float32)):
+        chosen[inverse == index] = (
+            eager(value.reshape([1] * argument.dim())).reshape(()).view(torch.int32)
+        )
+    single.view(torch.int32)[where] = chosen
     return single
 
 

@@ -63,8 +63,13 @@ class Literal:
         return "None" if self.value is None else type(self.value).__name__
 
     def claim_literal(self, *, keyword: bool) -> ClaimLiteral:
-        """Return what Rextio hands over: bools and strings are literals by keyword only."""
-        if isinstance(self.value, float) or (isinstance(self.value, (bool, str)) and not keyword):
+        """Return what Rextio hands over: bools and strings are literals by keyword only.
+
+        Numbers with a fraction and what has a name (`torch.float64`) are no literals to it.
+        """
+        if self.value is not None and not isinstance(self.value, (int, str, tuple)):
+            return NON_LITERAL
+        if isinstance(self.value, (bool, str)) and not keyword:
             return NON_LITERAL
         return ClaimLiteral(True, self.value)
 
