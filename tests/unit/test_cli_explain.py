@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -38,7 +39,12 @@ def invoke(*arguments: str | Path, color: bool = False) -> Result:
 def text_of(root: Path, path: Path | None = None) -> str:
     answer = explain_path(path or root, Environment.current())
     shown = lines(answer, 100, source=source_lines(answer))
-    return click.unstyle("\n".join(shown))
+    return _without_version(click.unstyle("\n".join(shown)))
+
+
+def _without_version(text: str) -> str:
+    """Rextio's own words name its version, which differs between the ends of the range."""
+    return text.replace(f"supported {version('rextio')} subset", "supported … subset")
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +164,7 @@ def test_native_python_shim_and_callbacks(
     assert text_of(Path()) == snapshot
     result = invoke("--json")
     assert result.exit_code == 0
-    data = json.loads(result.stdout)
+    data = json.loads(_without_version(result.stdout))
     data["projects"] = ["…"]
     assert data == snapshot(name="json")
 
