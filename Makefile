@@ -11,7 +11,7 @@ export REXTIO_TORCH_CACHE_DIR ?= $(CURDIR)/.cache/rextio-torch
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test lint types mutation bench docs format lock clean
+.PHONY: demo test lint types mutation bench docs scoreboards format lock clean
 
 demo: $(VENV)/.installed
 	python examples/digits/demo.py
@@ -36,6 +36,10 @@ bench: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	python -m rextio_torch.derive.pages docs
+
+# Runs the suites that others wrote and writes docs/external.md.
+scoreboards: $(VENV)/.installed
+	python -m pytest tests/external --write-scoreboards
 
 format: $(VENV)/.installed
 	ruff check --fix
