@@ -142,7 +142,8 @@ def _pytest(package: Path, tests: list[str]) -> tuple[int, str]:
     with redirect_stdout(output), redirect_stderr(output):
         # No conftest: it is for tests that need torch.
         status = pytest.main(["-x", "-q", "--noconftest", "-p", "no:cacheprovider", *tests])
-    imported = sys.modules["rextio_torch"].__file__
+    imported = getattr(sys.modules.get("rextio_torch"), "__file__", None)
     if imported is None or not imported.startswith(str(package)):
-        raise MutationError(f"the tests imported {imported}, not the copy in {package}")
+        found = f"the tests imported {imported}, not the copy in {package}"
+        raise MutationError(f"{found}:\n{output.getvalue()}")
     return int(status), output.getvalue()
