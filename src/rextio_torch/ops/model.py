@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import product
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Shape: TypeAlias = tuple[int, ...]
 #: A literal that Rextio hands over from the source text.
@@ -263,6 +263,9 @@ class Operator:
     diagnostic: Diagnostic
     fusion: Fusion
     cuda: CudaForm | None = None
+    #: The operation on a float64 tensor, where PyTorch's own loses too much even there to judge
+    #: results by it.
+    reference: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         """Reject a row that contradicts itself, naming the row."""

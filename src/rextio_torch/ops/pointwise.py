@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
     AFTER_ADD,
@@ -44,6 +47,7 @@ def _pointwise(
     example: str | None = None,
     instead: str | None = None,
     cuda: CudaForm | None = None,
+    reference: Callable[[Any], Any] | None = None,
 ) -> Operator:
     call = spellings[0].target
     short = call.removeprefix("torch.").replace("nn.functional.", "F.")
@@ -71,11 +75,19 @@ def _pointwise(
         ),
         fusion="elementwise",
         cuda=cuda,
+        reference=reference,
     )
 
 
 def _functional(name: str) -> str:
     return f"torch.nn.functional.{name}"
+
+
+def _gelu(x: Any) -> Any:
+    """Return gelu of float64 values: 1 + erf, as PyTorch computes it, cancels in the left tail."""
+    from torch.special import erfc
+
+    return 0.5 * x * erfc(x * -(0.5**0.5))
 
 
 RELU = _pointwise(
@@ -164,6 +176,7 @@ GELU = _pointwise(
     ulp=8.0,
     example='F.gelu(x, approximate="tanh")',
     instead="F.gelu(x)",
+    reference=_gelu,
 )
 
 ROWS = (RELU, SIGMOID, TANH, ABS, NEG, SQUARE, EXP, LOG, SQRT, GELU)
