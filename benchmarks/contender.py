@@ -1,20 +1,15 @@
-"""A contender of a case: something that can be timed."""
+"""A contender of a case, and what it needs to prepare."""
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import torch
 
 from benchmarks.cases import Case
-
-#: Runs so many calls and returns the seconds that they took.
-Sampler: TypeAlias = Callable[[int], float]
+from rextio_torch.bench.contender import Contender
 
 
 class UnavailableError(Exception):
@@ -51,29 +46,6 @@ class Setting:
     def weights(self) -> tuple[torch.Tensor, ...]:
         """The weights, which come last among the parameters."""
         return self.arguments[len(self.inputs) :]
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A prepared contender: how to run it once, how to time it, and under which context."""
-
-    call: Callable[[], Any]
-    sample: Sampler
-    context: Callable[[], AbstractContextManager[Any]] = nullcontext
-
-
-def calling(
-    function: Callable[..., Any],
-    *arguments: object,
-    context: Callable[[], AbstractContextManager[Any]] = nullcontext,
-) -> Contender:
-    """Return the contender that calls a function, timed without a wrapper around the call."""
-    names = [f"a{number}" for number in range(len(arguments))]
-    timer = timeit.Timer(
-        f"function({', '.join(names)})",
-        globals={"function": function, **dict(zip(names, arguments, strict=True))},
-    )
-    return Contender(lambda: function(*arguments), timer.timeit, context)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.cases import Case
-from benchmarks.contender import Contender, UnavailableError
+from benchmarks.contender import UnavailableError
+from rextio_torch.bench.contender import Contender
 
 SOURCE = Path(__file__).with_name("machine_limits.c")
 #: One step of the peak loop is some nanoseconds: a call of the limit is that many.

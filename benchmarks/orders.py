@@ -5,22 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to measure a case."""
-
-    #: A contender is called so often in a round that it takes about this long.
-    block_seconds: float
-    #: Rounds end after this time, within these bounds.
-    case_seconds: float
-    least_rounds: int
-    most_rounds: int
-    #: A disturbed measurement is made again, so often at most, each time after waiting so long at
-    #: most for other programs to leave the processor alone.
-    attempts: int
-    quiet_seconds: float
-
+from rextio_torch.bench.effort import Effort
 
 FULL = Effort(
     block_seconds=2e-3,

@@ -8,9 +8,9 @@ from typing import Any
 
 from benchmarks.cases import GROUPS
 from benchmarks.contenders import CONSTANTS, EXPLANATIONS, INPUTS, TITLES
-from benchmarks.quiet import QUIET_CORES, is_quiet
 from benchmarks.results import DIRECT, Row, rows
 from benchmarks.targets import LIMIT_SHARE, Verdict, evaluate
+from rextio_torch.bench.quiet import QUIET_CORES, is_quiet
 
 #: A ratio below this is a loss; two runs of the same code differ by some percent.
 LOSS = 0.97

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from benchmarks.cases import Case
-from benchmarks.stats import fastest, paired_ratio, quantile, rounded
+from rextio_torch.bench.stats import fastest, paired_ratio, quantile, rounded
 
 FORMAT = 1
 #: Keys of the limits among the contenders.

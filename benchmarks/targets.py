@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from benchmarks.cases import CASES
 from benchmarks.contenders import RIVALS
-from benchmarks.quiet import is_quiet
 from benchmarks.results import DIRECT, EAGER, LIBTORCH, PEAK, WRAPPER, Row, rows
-from benchmarks.stats import geometric_mean
+from rextio_torch.bench.quiet import is_quiet
+from rextio_torch.bench.stats import geometric_mean
 
 Against: TypeAlias = Literal["eager", "best"]
 Status: TypeAlias = Literal["reached", "limit", "short", "missing"]

@@ -20,15 +20,16 @@ import torch
 
 from benchmarks import cases as all_cases
 from benchmarks.build import load_eager, load_native
-from benchmarks.contender import Contender, Peer, Setting, UnavailableError
+from benchmarks.contender import Peer, Setting, UnavailableError
 from benchmarks.contenders import BOUND, RIVALS
 from benchmarks.eager_forms import EAGER_FORMS
 from benchmarks.inputs import make_tensors
 from benchmarks.limits import Limits
-from benchmarks.measure import Patience, measure
 from benchmarks.orders import Orders
 from benchmarks.peers import PEERS
 from benchmarks.results import EAGER, MEMORY, PEAK, case_record
+from rextio_torch.bench.contender import Contender
+from rextio_torch.bench.measure import Patience, measure
 
 #: How long one process waits for a quiet machine, all its cases together.
 PATIENCE_SECONDS = 600.0

@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.contender import Contender, Peer, Setting, calling
+from benchmarks.contender import Peer, Setting
 from benchmarks.peers.held import Held
+from rextio_torch.bench.contender import Contender, calling
 
 Settings = Mapping[str, object]
 _PLAIN: Settings = {}

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.contender import Contender, Peer, Setting, calling
+from benchmarks.contender import Peer, Setting
 from benchmarks.peers.held import Held, fresh
+from rextio_torch.bench.contender import Contender, calling
 
 
 @cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.contender import Contender, Peer, Setting, calling
+from benchmarks.contender import Peer, Setting
+from rextio_torch.bench.contender import Contender, calling
 
 
 def _plain(setting: Setting) -> Contender:

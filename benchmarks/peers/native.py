@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-
-from benchmarks.contender import Contender, Peer, Setting, calling
+from benchmarks.contender import Peer, Setting
 from rextio_torch import native
-from rextio_torch.runtime.native import configure
-
-
-def running(engine: str, simd: str) -> Callable[[], AbstractContextManager[None]]:
-    """Return a context in which native functions run on an engine; outside of it, on fused."""
-
-    @contextmanager
-    def context() -> Iterator[None]:
-        configure(engine, simd)
-        try:
-            yield
-        finally:
-            configure("fused", simd)
-
-    return context
+from rextio_torch.bench.contender import Contender, calling, running
 
 
 def _libtorch(setting: Setting) -> Contender:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.contender import Contender, Peer, Setting, UnavailableError, calling
+from benchmarks.contender import Peer, Setting, UnavailableError
+from rextio_torch.bench.contender import Contender, calling
 
 
 def _session(setting: Setting, *, constants: bool) -> tuple[Any, dict[str, Any]]:

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cli, quiet, runner, stats
+from benchmarks import cli, runner
 from benchmarks.cases import CASES, PROGRAMS, QUICK, find
 from benchmarks.contenders import BOUND, RIVALS
 from benchmarks.orders import BRIEF, Orders
 from benchmarks.page import render
 from benchmarks.results import FORMAT, Row, case_record, load, save
 from benchmarks.targets import TARGETS, evaluate, judge, status_of
+from rextio_torch.bench import quiet, stats
 
 SOURCES = Path(cli.__file__).with_name("sources")
 
@@ -234,7 +235,7 @@ def test_rendering_needs_neither_torch_nor_a_build(
     done = subprocess.run(
         [sys.executable, "-c", code, "--render", "--json", "results.json", "--page", "page.md"],
         cwd=tmp_path,
-        env={"PYTHONPATH": f"{tmp_path}:{cli.ROOT}"},
+        env={"PYTHONPATH": f"{tmp_path}:{cli.ROOT}:{cli.ROOT / 'src'}"},
         capture_output=True,
         text=True,
         check=False,

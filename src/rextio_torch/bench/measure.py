@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.contender import Contender
-from benchmarks.orders import Effort
-from benchmarks.quiet import Watch, is_quiet, wait_until_quiet
+from rextio_torch.bench.contender import Contender
+from rextio_torch.bench.effort import Effort
+from rextio_torch.bench.quiet import Watch, is_quiet, wait_until_quiet
 
 #: How long a contender with several threads runs before it is timed. OpenMP's threads spin for
 #: about 20 ms when their work is done and take a core from the contender that follows; and threads
