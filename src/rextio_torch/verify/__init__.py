@@ -1,0 +1,4 @@
+"""Native functions against their own Python source: inputs, expectations, bundles.
+
+Nothing here is imported by the plugin; everything needs torch.
+"""

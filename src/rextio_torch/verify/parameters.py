@@ -1,0 +1,56 @@
+"""The parameters of a function, from its annotations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rextio_torch.ops.model import TENSOR_TYPES, TensorType
+from rextio_torch.verify.problems import VerifyError
+
+Scalar: TypeAlias = bool | int | float | str
+SCALAR_TYPES: dict[str, type[bool] | type[int] | type[float] | type[str]] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "str": str,
+}
+_TENSORS = {tensor_type.marker: tensor_type for tensor_type in TENSOR_TYPES}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter: a tensor of some type, or a scalar of a type with this name."""
+
+    name: str
+    tensor: TensorType | None
+    scalar: str | None
+
+    @property
+    def text(self) -> str:
+        """The annotation."""
+        return self.tensor.marker if self.tensor else str(self.scalar)
+
+
+def parameters_of(function: Callable[..., Any], name: str) -> list[Parameter]:
+    """Return a function's parameters; raises `VerifyError` where an annotation says too little."""
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = parameter.annotation
+        # Under `from __future__ import annotations` it is text.
+        text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+        text = text.strip("\"' ").rpartition(".")[2]
+        if text in _TENSORS:
+            found.append(Parameter(parameter.name, _TENSORS[text], None))
+        elif text in SCALAR_TYPES:
+            found.append(Parameter(parameter.name, None, text))
+        else:
+            raise VerifyError(
+                f"{name}: no value can be made for parameter {parameter.name}",
+                expected=f"{', '.join(_TENSORS)}, {', '.join(SCALAR_TYPES)}",
+                found=str(annotation),
+                repair="record the inputs of a call and give them with --inputs",
+            )
+    return found

@@ -1,0 +1,53 @@
+"""One process of a verification: `record` runs the source files, `check` the native module.
+
+Orders come in a JSON file, events go to standard output. A process of its own for each: both have
+modules of the same names, and native code that ends its process does not end the command.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rextio_torch.verify import bundle
+from rextio_torch.verify.check import check, load_native
+from rextio_torch.verify.events import say
+from rextio_torch.verify.problems import VerifyError
+from rextio_torch.verify.record import Inputs, Wanted, record
+
+
+def main() -> None:
+    """Follow the orders."""
+    orders = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    try:
+        _follow(orders)
+    except VerifyError as error:
+        say({"event": "error", **error.to_dict()})
+        return
+    say({"event": "done"})
+
+
+def _follow(orders: Mapping[str, Any]) -> None:
+    if orders["do"] == "load":
+        say({"event": "loaded", "module": load_native(orders["path"])})
+    elif orders["do"] == "record":
+        wanted = [Wanted(**item) for item in orders["functions"]]
+        inputs = Inputs.read(orders["shapes"], orders["values"], orders["inputs"])
+        recorded = record(wanted, orders["source_id"], inputs, orders["case"], say)
+        recorded.save(Path(orders["bundle"]))
+    else:
+        check(
+            bundle.load(Path(orders["bundle"])),
+            path=orders["path"],
+            engines=orders["engines"],
+            functions=orders["functions"],
+            case=orders["case"],
+            say=say,
+        )
+
+
+if __name__ == "__main__":
+    main()
