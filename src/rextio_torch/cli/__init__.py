@@ -1,4 +1,4 @@
-"""The command line: `rextio-torch init`, `explain`, `build`, `cache` and `doctor`."""
+"""The command line, `rextio-torch`."""
 
 from __future__ import annotations
 

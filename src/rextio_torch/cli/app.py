@@ -24,6 +24,7 @@ from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
 from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
+from rextio_torch.cli.module import check_module
 from rextio_torch.cli.processes import Interrupted, stoppable
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
@@ -190,6 +191,141 @@ def _show_result(result: BuildResult) -> None:
     )
 
 
+def _named(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
+    """Read options of the form name=value."""
+    pairs = [text.partition("=") for text in given]
+    for name, equals, value in pairs:
+        if not (name and equals and value):
+            raise click.BadParameter(f"{name or value!r} is not of the form name=value")
+    return {name: value for name, _, value in pairs}
+
+
+def _shapes(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
+    named = _named(context, option, given)
+    try:
+        shapes = {name: [int(size) for size in text.split("x")] for name, text in named.items()}
+    except ValueError:
+        raise click.BadParameter("sizes are written as 8x16") from None
+    if any(size < 0 for shape in shapes.values() for size in shape):
+        raise click.BadParameter("sizes are not negative")
+    return shapes
+
+
+def _inputs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say what functions are called with."""
+    options = (
+        click.option(
+            "--shape",
+            "shapes",
+            multiple=True,
+            callback=_shapes,
+            help="Sizes of a parameter: x=8x16. Sizes that are not given follow from the "
+            "operations, or are chosen.",
+        ),
+        click.option(
+            "--value", "values", multiple=True, callback=_named, help="A scalar parameter: n=3."
+        ),
+        click.option(
+            "--inputs",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            help="Recorded inputs by parameter: a dictionary saved by torch.save (.pt) or arrays "
+            "of numpy (.npz).",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command("verify")
+@click.argument("path", type=_PATH, required=False)
+@click.option("--function", "functions", multiple=True, help="Only this function: module.name.")
+@_inputs
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    help="Only this engine: libtorch, fused, or fused-avx512, fused-avx2, fused-portable.",
+)
+@click.option("--case", help="Only the case of this name, as a failure shows it.")
+@click.option("--save", type=_PATH, help="Keep inputs and eager's results in this file.")
+@click.option(
+    "--check",
+    "bundle",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Check the installed module, or that of PATH, against a file of --save.",
+)
+@click.option("--no-build", is_flag=True, help="Refuse a module that is not of this source.")
+@_AS_JSON
+@_reporting
+def verify_command(
+    path: Path | None, bundle: Path | None, no_build: bool, as_json: bool, **given: Any
+) -> None:
+    """Run each native function of PATH against its own Python source.
+
+    Builds first where that is needed. Inputs are made for the function's shapes, in many layouts,
+    with NaN, infinities, signed zeros and denormal numbers among them, and both engines run, with
+    every instruction set of this machine. Exits with 1 on any difference.
+    """
+    from rextio_torch.cli import verify as verify_module
+
+    options = verify_module.Options(build=not no_build, **given)
+    display, environment = Display(Console(stderr=as_json)), Environment.current()
+    if bundle is None:
+        result = verify_module.verify(path or Path(), options, environment, display)
+    elif options.save or options.shapes or options.values or options.inputs:
+        raise click.UsageError("--check takes its inputs from the file")
+    else:
+        result = verify_module.check_bundle(bundle, path, options, environment, display)
+    if as_json:
+        _print_json(result.to_dict(), ok=not result.failed)
+    else:
+        for line in verify_module.lines(result):
+            click.echo(line)
+    if result.failed:
+        raise SystemExit(1)
+
+
+@cli.command("bench")
+@click.argument("function")
+@click.option("--project", type=_PATH, help="The project, if it is not this folder.")
+@_inputs
+@click.option(
+    "--size",
+    "sizes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(64,),
+    show_default=True,
+    help="The size of every dimension that no --shape gives. Several: one after another.",
+)
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="Threads; those of torch if it is left out."
+)
+@click.option("--plot", type=_PATH, help="Draw the times into this file.")
+@_AS_JSON
+@_reporting
+def bench_command(function: str, plot: Path | None, as_json: bool, **given: Any) -> None:
+    """Time FUNCTION natively against eager PyTorch.
+
+    FUNCTION is module.function of the project in this folder, or file.py:function. Builds first
+    where that is needed, and compares the results before it times anything.
+    """
+    from rextio_torch.cli import bench as bench_module
+
+    if plot is not None:
+        bench_module.require_plotting()
+    display, environment = Display(Console(stderr=as_json)), Environment.current()
+    result = bench_module.bench(function, bench_module.Options(**given), environment, display)
+    if plot is not None:
+        bench_module.draw(result, plot)
+    if as_json:
+        _print_json(result.to_dict())
+    else:
+        for line in bench_module.lines(result):
+            click.echo(line)
+
+
 @cli.command()
 @click.argument("path", type=_PATH, required=False)
 @_AS_JSON
@@ -197,8 +333,8 @@ def _show_result(result: BuildResult) -> None:
 def doctor(path: Path | None, as_json: bool) -> None:
     """Check what a native build needs, with the repair of what is wrong.
 
-    With PATH (or in a project's folder) also that project's build folder. Exits with 1 if a native
-    build would fail.
+    With PATH (or in a project's folder) also that project's build folder and the module of its last
+    build. Exits with 1 if a native build would fail or that module does not load.
     """
     if path is None and Path(REXTIO_FILE).is_file():
         path = Path()
@@ -206,8 +342,13 @@ def doctor(path: Path | None, as_json: bool) -> None:
     shell = Environment.current()
     checks = doctor_module.run_checks(Toolchain.of(shell.for_building(), project), shell)
     failed = doctor_module.failures(checks)
+    present = [] if project is None else check_module(project, shell)
+    checks += present
+    unloadable = doctor_module.failures(present)
     if as_json:
-        _print_json({"checks": [check.to_dict() for check in checks]}, ok=not failed)
+        _print_json(
+            {"checks": [check.to_dict() for check in checks]}, ok=not failed and not unloadable
+        )
     else:
         for line in doctor_module.lines(checks):
             click.echo(line)
@@ -219,7 +360,9 @@ def doctor(path: Path | None, as_json: bool) -> None:
             click.echo(
                 "a native build can run" + (f" ({warned} warning{plural})" if warned else "")
             )
-    raise SystemExit(1 if failed else 0)
+        if unloadable:
+            click.echo("the last build does not load: its functions run in Python")
+    raise SystemExit(1 if failed or unloadable else 0)
 
 
 @cli.group(invoke_without_command=True)

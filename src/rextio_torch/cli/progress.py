@@ -172,6 +172,8 @@ class Step:
         self.title = title
         self.cargo = cargo
         self.live: Progress | None = None
+        #: What of the step is being done, where it is not one of cargo's.
+        self.detail = ""
         self.started = self._said = display.clock()
 
     @property
@@ -187,15 +189,14 @@ class Step:
     def tick(self) -> None:
         """Nothing new: called several times a second."""
         cargo = self.cargo
-        detail = cargo.current if cargo else ""
+        detail = cargo.current if cargo else self.detail
         if self.live is not None:
-            if cargo:
-                self.live.update(
-                    self.live.task_ids[0],
-                    total=cargo.total,
-                    completed=len(cargo.done),
-                    detail=detail,
-                )
+            self.live.update(
+                self.live.task_ids[0],
+                total=cargo.total if cargo else None,
+                completed=len(cargo.done) if cargo else None,
+                detail=detail,
+            )
         elif self.display.clock() - self._said >= Display.HEARTBEAT:
             self._line(f"still running: {detail or self.title}")
 

@@ -1,0 +1,137 @@
+"""The process that times a function: eager, native through the wrapper and direct, and libtorch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rextio_torch.bench.contender import Contender, calling, running
+from rextio_torch.bench.effort import Effort
+from rextio_torch.bench.measure import Patience, measure
+from rextio_torch.runtime.native import engine, native
+from rextio_torch.verify.cases import call_of
+from rextio_torch.verify.check import import_function, load_native
+from rextio_torch.verify.events import say
+from rextio_torch.verify.oracle import expect, only_operator
+from rextio_torch.verify.parameters import parameters_of
+from rextio_torch.verify.problems import VerifyError
+from rextio_torch.verify.record import Inputs
+
+
+def main() -> None:
+    """Follow the orders in the file that is named."""
+    orders = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    try:
+        _follow(orders)
+    except VerifyError as error:
+        say({"event": "error", **error.to_dict()})
+        return
+    say({"event": "done"})
+
+
+def _follow(orders: Mapping[str, Any]) -> None:
+    if orders["threads"] is not None:
+        torch.set_num_threads(orders["threads"])
+    load_native(orders["path"])
+    name = orders["function"]
+    built = import_function(name)
+    eager = under_the_wrapper(built)
+    parameters = parameters_of(eager, name)
+    inputs = Inputs.read(orders["shapes"], orders["values"], orders["inputs"])
+    inputs.check({name: parameters})
+    request = inputs.request(name, parameters)
+    info = engine()
+    effort = Effort(**orders["effort"])
+    patience = Patience(effort.quiet_seconds * effort.attempts)
+    for number, size in enumerate(orders["sizes"]):
+        arguments, is_fixed = call_of(eager, name, parameters, request, size)
+        if number > 0 and is_fixed:
+            # Nothing depends on the size.
+            break
+        said = [
+            f"{item.name}={'x'.join(map(str, value.shape))}"
+            if isinstance(value, torch.Tensor)
+            else f"{item.name}={value}"
+            for item, value in zip(parameters, arguments, strict=True)
+        ]
+        say({"event": "measuring", "inputs": said})
+        contenders = _contenders(eager, built, arguments, info.available_simd[0])
+        _check(name, eager, arguments, contenders)
+        measured = measure(contenders, effort, info.threads, patience)
+        say(
+            {
+                "event": "measured",
+                "size": None if is_fixed else size,
+                "inputs": said,
+                "threads": info.threads,
+                "simd": info.available_simd[0],
+                "rounds": measured.rounds,
+                "others": measured.others,
+            }
+        )
+
+
+def under_the_wrapper(built: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the Python function that a wrapper falls back to: the source, in eager PyTorch."""
+    mode = os.environ.get("REXTIO_NATIVE_MODE")
+    os.environ["REXTIO_NATIVE_MODE"] = "fallback"
+    try:
+        return native(built)
+    finally:
+        if mode is None:
+            del os.environ["REXTIO_NATIVE_MODE"]
+        else:
+            os.environ["REXTIO_NATIVE_MODE"] = mode
+
+
+def _contenders(
+    eager: Callable[..., Any], built: Callable[..., Any], arguments: tuple[Any, ...], simd: str
+) -> dict[str, Contender]:
+    direct = native(built)
+    return {
+        "eager": calling(eager, *arguments),
+        "inference": calling(eager, *arguments, context=torch.inference_mode),
+        "libtorch": calling(direct, *arguments, context=running("libtorch", simd)),
+        "fused-wrapper": calling(built, *arguments, context=running("fused", simd)),
+        "fused-direct": calling(direct, *arguments, context=running("fused", simd)),
+    }
+
+
+def _check(
+    name: str,
+    eager: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    contenders: Mapping[str, Contender],
+) -> None:
+    """Raise `VerifyError` if a contender does not compute what eager does."""
+    given = list(arguments)
+    try:
+        expectation = expect(eager, given, only_operator(eager, given))
+    # Whatever eager raises on these inputs.
+    except Exception as error:
+        raise VerifyError(
+            f"{name} raises on these inputs, so there is nothing to time",
+            expected="inputs that eager PyTorch accepts",
+            found=f"{type(error).__name__}: {error}".splitlines()[0],
+            repair="--shape, --value or --inputs",
+        ) from error
+    for title, contender in contenders.items():
+        with contender.context():
+            problem = expectation.judge(contender.call(), exactly=False).problem
+        if problem is not None:
+            raise VerifyError(
+                f"{name} gives another result ({title}), so its time means nothing",
+                expected="eager's result",
+                found=problem,
+                repair=f"rextio-torch verify --function {name}",
+            )
+
+
+if __name__ == "__main__":
+    main()
