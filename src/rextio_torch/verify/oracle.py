@@ -383,7 +383,7 @@ def _one_by_one(eager: Function, argument: torch.Tensor, where: torch.Tensor) ->
     """Return eager's results for single elements: eager contradicts itself between lengths."""
     single = torch.zeros_like(argument, memory_format=torch.contiguous_format)
     chosen = argument.detach().contiguous().view(torch.int32)[where]
-    values, inverse = chosen.unique(return_inverse=True)
+    values, inverse = torch.unique(chosen, return_inverse=True)
     for index, value in enumerate(values.view(torch.float32)):
         chosen[inverse == index] = (
             eager(value.reshape([1] * argument.dim())).reshape(()).view(torch.int32)
