@@ -26,7 +26,7 @@ from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.source import marked_source_ids, source_id
 
 PROJECTS = CACHE / "native" / "build-command"
-#: The issue asks for 15 s; a rebuild takes about 3 s on an idle machine.
+#: A rebuild takes about 3 s on an idle machine.
 REBUILD_SECONDS = 15.0
 
 MODEL = """\

@@ -23,9 +23,9 @@ from support.random_programs import module_text as random_module_text
 REPOSITORY = Path(__file__).parent.parent.parent
 SOURCES = REPOSITORY / "tests" / "native" / "sources"
 CACHE = REPOSITORY / ".cache"
-# Python bodies only: they never become native, and their module says so.
 #: How many random programs the native project holds.
 RANDOM_PROGRAMS = 120
+#: Python bodies only: they never become native, and their module says so.
 NOT_NATIVE = {"callbacks.note"}
 
 

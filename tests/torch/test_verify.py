@@ -171,6 +171,9 @@ def test_recorded_inputs_keep_their_values_in_every_layout() -> None:
     assert not found[1].arguments[0].is_contiguous()
     with pytest.raises(VerifyError, match="do not fit parameter x"):
         cases(g, Request(recorded={"x": torch.randn(3), "labels": labels}))
+    with pytest.raises(VerifyError, match="do not fit parameter x") as wrong:
+        cases(g, Request(recorded={"x": x.double(), "labels": labels}))
+    assert "float64" in wrong.value.found
 
 
 @pytest.mark.parametrize("name", ["inputs.pt", "inputs.npz", "missing.pt"])

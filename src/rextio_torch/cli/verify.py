@@ -219,7 +219,7 @@ def present_build(
     if may_build:
         result = build(project, environment, display)
         if result.module is None:
-            raise _nothing_native(project, "no function of it is native")
+            raise _nothing_native(project)
         return result.source_id
     where = "no module" if found is None else f"{found} of source {_short(marks)}"
     raise CliError(
@@ -234,11 +234,11 @@ def _short(marks: Sequence[str]) -> str:
     return ", ".join(mark[:12] for mark in marks) or "unknown"
 
 
-def _nothing_native(project: Path, found: str) -> CliError:
+def _nothing_native(project: Path) -> CliError:
     return CliError(
-        f"there is nothing to verify in {project}",
+        f"no function of {project} is native",
         expected="a native function",
-        found=found,
+        found="functions that run in Python",
         repair=f"rextio-torch build {project}, which says why each function runs in Python",
     )
 
@@ -274,7 +274,7 @@ def native_functions(project: Path) -> list[NativeFunction]:
         if item.uses_this_plugin
     ]
     if not found:
-        raise _nothing_native(project, "no function of it is native")
+        raise _nothing_native(project)
     return found
 
 

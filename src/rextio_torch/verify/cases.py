@@ -243,22 +243,38 @@ def _recorded(name: str, parameters: Sequence[Parameter], request: Request) -> I
     arguments: list[torch.Tensor | Scalar] = []
     for item in parameters:
         given = request.recorded.get(item.name, request.values.get(item.name))
-        if item.tensor is None and item.scalar is not None and given is not None:
-            given = given.item() if isinstance(given, torch.Tensor) else given
-        elif not isinstance(given, torch.Tensor) or given.dim() != item.tensor.rank:  # type: ignore[union-attr]
+        if item.tensor is None and isinstance(given, torch.Tensor) and given.numel() == 1:
+            given = given.item()
+        if given is None or not _fits(item, given):
             raise VerifyError(
                 f"{name}: the recorded inputs do not fit parameter {item.name}",
                 expected=item.text,
-                found="nothing of that name"
-                if given is None
-                else f"{type(given).__name__} {list(getattr(given, 'shape', []))}",
-                repair="record one tensor for each parameter, by its name",
+                found=_described(given),
+                repair="record one value of that type, rank and dtype for each parameter, by its "
+                "name (a float64 array becomes float32 with .astype('float32') or .float())",
             )
         arguments.append(given)
     yield Case("recorded", tuple(arguments))
     for layout in ("transposed", "sliced", "gapped"):
         moved = [_laid_out(a, layout) if isinstance(a, torch.Tensor) else a for a in arguments]
         yield Case(f"recorded-{layout}", tuple(moved))
+
+
+def _fits(item: Parameter, given: torch.Tensor | Scalar) -> bool:
+    if item.tensor is None:
+        return not isinstance(given, torch.Tensor)
+    if not isinstance(given, torch.Tensor):
+        return False
+    dtype: torch.dtype = getattr(torch, item.tensor.dtype)
+    return given.dim() == item.tensor.rank and given.dtype == dtype
+
+
+def _described(given: torch.Tensor | Scalar | None) -> str:
+    if given is None:
+        return "nothing of that name"
+    if isinstance(given, torch.Tensor):
+        return f"a tensor of {given.dtype} and shape {list(given.shape)}"
+    return f"a Python {type(given).__name__}"
 
 
 def _laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:

@@ -75,9 +75,10 @@ impl Shared {
 #[derive(Clone, Copy)]
 struct Readable(View);
 
-// SAFETY: nobody writes to the elements of a view while a node holds it.
+// SAFETY: threads only read it. Where it is the memory of the result itself, each thread touches
+// its own part only.
 unsafe impl Sync for Readable {}
-// SAFETY: as above.
+// SAFETY: an address and sizes; nothing in it depends on the thread.
 unsafe impl Send for Readable {}
 
 impl Readable {

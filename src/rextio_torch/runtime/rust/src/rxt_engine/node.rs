@@ -131,7 +131,7 @@ impl NodeData {
     ///
     /// # Safety
     /// Every element of the view is valid for reading while the node lives, and nobody writes to
-    /// it in that time.
+    /// it while an operation of the graph runs.
     pub unsafe fn borrowed(shape: Shape, view: View, owner: Owner) -> Node {
         Self::with_state(shape, 0, State::Borrowed { view, owner })
     }

@@ -18,7 +18,8 @@ pub struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     /// # Safety
-    /// Every element of the view is valid for reading, and not written, for `'a`.
+    /// Every element of the view is valid for reading for `'a`, and not written while a kernel
+    /// reads it, but by a kernel that says that its result may be the same memory.
     pub unsafe fn new(
         ptr: *const f32,
         (rows, cols): (usize, usize),
@@ -110,8 +111,8 @@ impl<'a> Matrix<'a> {
         if self.is_empty() {
             return;
         }
-        // SAFETY: every element read is one of the view, which nobody may write
-        // while it lives, so none of them is in `out`.
+        // SAFETY: every element read is one of the view, and none of them is in
+        // `out`, which nothing else may read while it is borrowed.
         unsafe {
             if self.row_stride == 1 && self.col_stride != 1 {
                 gather_transposed(out, self.rows, self.cols, self.ptr, self.col_stride);
