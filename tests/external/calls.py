@@ -177,7 +177,7 @@ class Suite:
             return
         oracle = Oracle(eager, arguments, case.operator)  # type: ignore[arg-type]
         if case.expected is not None:
-            _require_close(oracle.expected, case)
+            _require_close(oracle.expectation.expected, case)
         for variant in self.variants:
             with running_on(variant):
                 result = native(*arguments)
