@@ -110,7 +110,7 @@ def test_what_is_native_and_why_the_rest_is_not() -> None:
     assert listed["m.shim_in_disguise"].reason == "RXT080: line 3: runs through Python"
     assert listed["m.rejected"].reason == "RXTP-TORCH-001: line 7: rank 3"
     assert listed["m.rejected"].suggestion == "use rank 2"
-    assert listed["n.silent"].reason == "kept on Python by Rextio without a diagnostic"
+    assert listed["n.silent"].reason == report.NO_DIAGNOSTIC
     assert listed["n.jit"].reason == "compiled by numba"
     assert report.functions({}) == []
 
@@ -153,20 +153,15 @@ def _check(source: Path, **routes: str) -> dict[str, object]:
     return {"modules": [module]}
 
 
-def test_what_may_keep_a_whole_file_on_python(tmp_path: Path) -> None:
+def test_a_function_that_rextio_does_not_list_is_pythons_too(tmp_path: Path) -> None:
     source, python = tmp_path / "m.py", "fallback-python"
     source.write_text(
         "def f(x: TensorF32Cpu2D): ...\ndef g(x: TensorF32Cpu2D): ...\ndef h(): ...\n"
     )
     listed = report.functions(_check(source, f=python, h=python))
-    # A function that Rextio does not list is Python's too.
     assert [f.qualname for f in listed] == ["m.f", "m.h", "m.g"]
     assert [f.has_tensors for f in listed] == [True, False, True]
-    whole = report.NO_DIAGNOSTIC + report.WHOLE_FILE
-    assert [f.reason for f in listed] == [whole, report.NO_DIAGNOSTIC, whole]
-    for other in ("native-plugin:rextio-torch", "RXTP-TORCH-001"):
-        listed = report.functions(_check(source, f=python, g=other))
-        assert listed[0].reason == report.NO_DIAGNOSTIC
+    assert [f.reason for f in listed] == [report.NO_DIAGNOSTIC] * 3
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -12,13 +12,8 @@ from rextio_torch import versions
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.tensors import tensor_functions
 
-NO_DIAGNOSTIC = "kept on Python by Rextio without a diagnostic"
-#: Added where no tensor function of a file is native and Rextio says nothing.
-WHOLE_FILE = (
-    ", like every function with tensors in this file: besides a form in each of them, one thing at "
-    'module level can do that: an `if __name__ == "__main__":`, a call (of an assignment or a '
-    "default value too), a decorator, a class with a base class, `import *`, or an optional tensor "
-    "(`X | None`) in a signature"
+NO_DIAGNOSTIC = (
+    "kept on Python by Rextio without a diagnostic; rextio-torch explain says what keeps it there"
 )
 SHIM = "RXT080: Python run by a shim, not native code"
 
@@ -79,11 +74,6 @@ def functions(check: Mapping[str, Any]) -> list[Function]:
             if missing not in seen
         ]
         listed = [replace(f, has_tensors=f.qualname in tensors) for f in listed]
-        if all(f.reason == NO_DIAGNOSTIC for f in listed if f.has_tensors):
-            listed = [
-                replace(f, reason=NO_DIAGNOSTIC + WHOLE_FILE) if f.has_tensors else f
-                for f in listed
-            ]
         result += listed
     return result
 
