@@ -23,7 +23,8 @@ from support.activate import activate
 from support.native import CACHE, build, cli, run, variables
 
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.source import marked_source_ids, source_id
+from rextio_torch.cli.source import source_id
+from rextio_torch.runtime.source_mark import marked_source_ids
 
 PROJECTS = CACHE / "native" / "build-command"
 #: A rebuild takes about 3 s on an idle machine.

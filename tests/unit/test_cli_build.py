@@ -16,18 +16,19 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from rextio_torch import versions
-from rextio_torch.cli import doctor, processes, progress, source
+from rextio_torch.cli import doctor, processes, progress
 from rextio_torch.cli.app import cli
 from rextio_torch.cli.build import build, last_build_kept
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.project import initialise
+from rextio_torch.runtime import source_mark
 
 
 def _write_build(project: Path, source_id: str) -> Path:
     module = project / ".rextio" / "build" / "python" / "_rextio_native.so"
     shutil.rmtree(project / ".rextio" / "build", ignore_errors=True)
     module.parent.mkdir(parents=True)
-    module.write_bytes(source.MARKER + source_id.encode())
+    module.write_bytes(source_mark.PREFIX + source_id.encode())
     return module
 
 
@@ -42,11 +43,11 @@ def test_what_worked_before_a_failed_build_still_works(project: Path, error: Bas
     module = _write_build(project, before)
     with pytest.raises(type(error)), last_build_kept(project, display):
         _fail_after(_write_build(project, after), error)
-    assert source.marked_source_ids(module) == [before]
+    assert source_mark.marked_source_ids(module) == [before]
     assert out.getvalue() == f"the last build is in place again (source {before[:12]})\n"
     with last_build_kept(project, display):
         _write_build(project, after)
-    assert source.marked_source_ids(module) == [after]
+    assert source_mark.marked_source_ids(module) == [after]
     assert [path.name for path in (project / ".rextio").iterdir()] == ["build"]
 
 
@@ -57,7 +58,7 @@ def test_the_last_build_survives_a_run_that_was_killed(project: Path) -> None:
     _write_build(project, "cd" * 32)
     with pytest.raises(CliError), last_build_kept(project, display):
         raise CliError("no")
-    assert source.marked_source_ids(module) == ["ab" * 32]
+    assert source_mark.marked_source_ids(module) == ["ab" * 32]
 
 
 def test_where_nothing_was_built_nothing_is_put_back(project: Path) -> None:

@@ -21,9 +21,9 @@ from syrupy.assertion import SnapshotAssertion
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.explain import check_report, explain_path
 from rextio_torch.cli.toolchain import Toolchain
-from rextio_torch.explain.explain import explain
 from rextio_torch.explain.forms.table import FORMS, example_module
 from rextio_torch.explain.inference import Facts
+from rextio_torch.explain.join import explain
 from rextio_torch.explain.model import Explanation, Form
 from rextio_torch.explain.source import SourceFile
 from rextio_torch.ops.table import OPERATORS

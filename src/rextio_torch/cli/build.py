@@ -26,6 +26,12 @@ from rextio_torch.cli.project import build_folder, check_initialised
 from rextio_torch.cli.report import Function, functions, read_report
 from rextio_torch.cli.rextio import run_rextio
 from rextio_torch.cli.toolchain import Toolchain
+from rextio_torch.runtime.source_mark import (
+    NO_SOURCE_ID,
+    SOURCE_ID_VARIABLE,
+    marked_source_ids,
+    shortened,
+)
 
 
 @dataclass(frozen=True)
@@ -85,11 +91,11 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
         begun = time.monotonic()
         source_id = source.source_id(project, environment)
         with last_build_kept(project, display):
-            variables = {source.SOURCE_ID_VARIABLE: source_id}
+            variables = {SOURCE_ID_VARIABLE: source_id}
             run_rextio("build", project, tools, display, lock, variables)
             listed = functions(read_report(project, "check.json"))
             module = built_module(project, read_report(project, "build.json"))
-            verify(module, listed, source_id, project)
+            require_source_mark(module, listed, source_id, project)
             if source.source_id(project, environment) != source_id:
                 raise CliError(
                     "the source changed while it was being built",
@@ -131,8 +137,8 @@ def last_build_kept(project: Path, display: Display) -> Iterator[None]:
         if aside.is_dir():
             put_back()
             modules = python_path(project).glob("_rextio_native*")
-            ids = [mark[:12] for module in modules for mark in source.marked_source_ids(module)]
-            display.say(f"the last build is in place again (source {', '.join(ids) or 'unknown'})")
+            marks = [mark for module in modules for mark in marked_source_ids(module)]
+            display.say(f"the last build is in place again (source {shortened(marks)})")
         raise
     remove_tree(aside)
 
@@ -154,10 +160,12 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
     return found[0]
 
 
-def verify(module: Path | None, listed: list[Function], source_id: str, project: Path) -> None:
+def require_source_mark(
+    module: Path | None, listed: list[Function], source_id: str, project: Path
+) -> None:
     """Require that the module carries the mark of this source and of no other, or remove it."""
     expected = any(function.uses_this_plugin for function in listed)
-    marks = [] if module is None else source.marked_source_ids(module)
+    marks = [] if module is None else marked_source_ids(module)
     if marks == [source_id] or (not expected and not marks):
         return
     if module is not None:
@@ -166,10 +174,10 @@ def verify(module: Path | None, listed: list[Function], source_id: str, project:
             (project / ".rextio" / name / "python" / module.name).unlink(missing_ok=True)
     if not marks:
         found = "no module" if module is None else f"{module} without a mark"
-    elif marks == [source.NO_SOURCE_ID]:
+    elif marks == [NO_SOURCE_ID]:
         found = f"{module}, built without this command"
     else:
-        found = f"{module} of source {', '.join(mark[:12] for mark in marks)}"
+        found = f"{module} of source {shortened(marks)}"
     raise CliError(
         "the built module is not this source's" + ("" if module is None else "; it was removed"),
         expected=f"a module of source {source_id[:12]}",

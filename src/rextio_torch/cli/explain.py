@@ -23,7 +23,7 @@ from rextio_torch.cli.report import parse_errors
 from rextio_torch.cli.rextio import not_python
 from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.toolchain import Toolchain
-from rextio_torch.explain.explain import explain
+from rextio_torch.explain.join import explain
 from rextio_torch.explain.model import Explained, Explanation, Finding, Span
 from rextio_torch.explain.source import UnreadableError, split_lines
 

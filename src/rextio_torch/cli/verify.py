@@ -27,6 +27,7 @@ from rextio_torch.cli.module import present_module, why_not_loaded
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import functions, read_report
 from rextio_torch.cli.workers import Event, Outcome, run_worker
+from rextio_torch.runtime.source_mark import marked_source_ids, shortened
 
 _WORKER = "rextio_torch.verify.worker"
 
@@ -182,7 +183,7 @@ def _check(
     return VerifyResult(
         bundle if project is None else project,
         engine["module"],
-        ", ".join(source.marked_source_ids(Path(engine["module"]))),
+        ", ".join(marked_source_ids(Path(engine["module"]))),
         tallies,
         [event["text"] for event in outcome.of("note")],
         None if outcome.is_done else _crash(outcome, options, start),
@@ -213,7 +214,7 @@ def present_build(
     """Build a project unless its module is of the present source; return the source id."""
     source_id = source.source_id(project, environment)
     found = present_module(project)
-    marks = [] if found is None else source.marked_source_ids(found)
+    marks = [] if found is None else marked_source_ids(found)
     if marks == [source_id]:
         return source_id
     if may_build:
@@ -221,17 +222,13 @@ def present_build(
         if result.module is None:
             raise _nothing_native(project)
         return result.source_id
-    where = "no module" if found is None else f"{found} of source {_short(marks)}"
+    where = "no module" if found is None else f"{found} of source {shortened(marks)}"
     raise CliError(
         "the native module was not built from the present source",
         expected=f"a module of source {source_id[:12]} in {python_path(project)}",
         found=where,
         repair=f"rextio-torch build {project}, or leave out --no-build",
     )
-
-
-def _short(marks: Sequence[str]) -> str:
-    return ", ".join(mark[:12] for mark in marks) or "unknown"
 
 
 def _nothing_native(project: Path) -> CliError:
