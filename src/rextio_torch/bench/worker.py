@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,25 +14,15 @@ from rextio_torch.bench.measure import Patience, measure
 from rextio_torch.runtime.native import engine, native
 from rextio_torch.verify.cases import call_of
 from rextio_torch.verify.check import import_function, load_native
-from rextio_torch.verify.events import say
+from rextio_torch.verify.events import say, serve
 from rextio_torch.verify.oracle import expect, only_operator
 from rextio_torch.verify.parameters import parameters_of
 from rextio_torch.verify.problems import VerifyError
 from rextio_torch.verify.record import Inputs
 
 
-def main() -> None:
-    """Follow the orders in the file that is named."""
-    orders = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    try:
-        _follow(orders)
-    except VerifyError as error:
-        say({"event": "error", **error.to_dict()})
-        return
-    say({"event": "done"})
-
-
-def _follow(orders: Mapping[str, Any]) -> None:
+def follow(orders: Mapping[str, Any]) -> None:
+    """Time one function on every size that is asked for."""
     if orders["threads"] is not None:
         torch.set_num_threads(orders["threads"])
     load_native(orders["path"])
@@ -134,4 +121,4 @@ def _check(
 
 
 if __name__ == "__main__":
-    main()
+    serve(follow)

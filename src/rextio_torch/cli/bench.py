@@ -129,10 +129,7 @@ def bench(
         display,
         lambda event: ", ".join(event["inputs"]) if event["event"] == "measuring" else None,
     )
-    if outcome.error is not None:
-        raise outcome.error
-    if not outcome.is_done:
-        raise outcome.failure("the measurement")
+    outcome.require("the measurement")
     return BenchResult(qualname, [Timed.of(event) for event in outcome.of("measured")])
 
 

@@ -116,10 +116,7 @@ def verify(
             display,
             _detail,
         )
-        if recorded.error is not None:
-            raise recorded.error
-        if not recorded.is_done:
-            raise recorded.failure("recording")
+        recorded.require("recording")
         if source.source_id(project, environment) != source_id:
             raise CliError(
                 "the source changed while it was being verified",
@@ -169,10 +166,7 @@ def _check(
         display,
         _detail,
     )
-    if outcome.error is not None:
-        raise outcome.error
-    if not outcome.is_done and not outcome.of("engine"):
-        raise outcome.failure("the check")
+    outcome.require("the check", started="engine")
     tallies = []
     for event in outcome.of("tally"):
         tally = {name: value for name, value in event.items() if name != "event"}
