@@ -14,12 +14,13 @@ from cli_environment import make_environment
 from click.testing import CliRunner
 from rich.console import Console
 
-from rextio_torch.cli import bench, verify
+from rextio_torch.cli import bench
 from rextio_torch.cli.app import cli
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.module import check_module
+from rextio_torch.cli.native import NativeFunction, native_functions, present_build
 from rextio_torch.cli.progress import Display
-from rextio_torch.cli.verify import NativeFunction, Options, VerifyResult, lines, present_build
+from rextio_torch.cli.verify import Options, VerifyResult, lines
 from rextio_torch.cli.workers import Outcome
 from rextio_torch.verify import events
 
@@ -124,7 +125,7 @@ def test_a_project_without_native_functions_is_an_error(tmp_path: Path) -> None:
     module = {"module_name": "model", "file_path": str(tmp_path / "model.py"), "functions": []}
     (reports / "check.json").write_text(json.dumps({"modules": [module]}))
     with pytest.raises(CliError, match=r"no function of .* is native"):
-        verify.native_functions(tmp_path)
+        native_functions(tmp_path)
 
 
 @pytest.mark.parametrize(

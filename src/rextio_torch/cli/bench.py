@@ -17,9 +17,9 @@ from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import require_project
+from rextio_torch.cli.native import native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
-from rextio_torch.cli.verify import native_functions, present_build
 from rextio_torch.cli.workers import Event, run_worker
 
 _WORKER = "rextio_torch.bench.worker"

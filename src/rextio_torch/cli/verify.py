@@ -19,15 +19,16 @@ from typing import Any
 import click
 
 from rextio_torch.cli import source
-from rextio_torch.cli.build import build, python_path
+from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import require_project
-from rextio_torch.cli.module import present_module, why_not_loaded
+from rextio_torch.cli.module import why_not_loaded
+from rextio_torch.cli.native import native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import functions, read_report
 from rextio_torch.cli.workers import Event, Outcome, run_worker
-from rextio_torch.runtime.source_mark import marked_source_ids, shortened
+from rextio_torch.runtime.source_mark import marked_source_ids
 
 _WORKER = "rextio_torch.verify.worker"
 
@@ -200,73 +201,6 @@ def _detail(event: Event) -> str | None:
     if event["event"] == "checking":
         return f"{event['function']} on {event['engine']}"
     return None
-
-
-def present_build(
-    project: Path, environment: Environment, display: Display, *, may_build: bool = True
-) -> str:
-    """Build a project unless its module is of the present source; return the source id."""
-    source_id = source.source_id(project, environment)
-    found = present_module(project)
-    marks = [] if found is None else marked_source_ids(found)
-    if marks == [source_id]:
-        return source_id
-    if may_build:
-        result = build(project, environment, display)
-        if result.module is None:
-            raise _nothing_native(project)
-        return result.source_id
-    where = "no module" if found is None else f"{found} of source {shortened(marks)}"
-    raise CliError(
-        "the native module was not built from the present source",
-        expected=f"a module of source {source_id[:12]} in {python_path(project)}",
-        found=where,
-        repair=f"rextio-torch build {project}, or leave out --no-build",
-    )
-
-
-def _nothing_native(project: Path) -> CliError:
-    return CliError(
-        f"no function of {project} is native",
-        expected="a native function",
-        found="functions that run in Python",
-        repair=f"rextio-torch build {project}, which says why each function runs in Python",
-    )
-
-
-@dataclass(frozen=True)
-class NativeFunction:
-    """A native function of a project and the file of its source."""
-
-    module: str
-    name: str
-    file: Path
-
-    @property
-    def qualname(self) -> str:
-        """Its dotted name."""
-        return f"{self.module}.{self.name}"
-
-    @property
-    def root(self) -> Path:
-        """The folder that its module is imported from."""
-        return self.file.parents[self.module.count(".") + (self.file.name == "__init__.py")]
-
-
-def native_functions(project: Path) -> list[NativeFunction]:
-    """Return the native functions of a project's last build; raises `CliError` without any."""
-    report = read_report(project, "check.json")
-    found = [
-        NativeFunction(
-            module["module_name"], item.qualname.rpartition(".")[2], Path(module["file_path"])
-        )
-        for module in report["modules"]
-        for item in functions({"modules": [module]})
-        if item.uses_this_plugin
-    ]
-    if not found:
-        raise _nothing_native(project)
-    return found
 
 
 def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, str]]:
