@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,57 +18,17 @@ from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
 from rextio_torch.cli.build import BuildResult, python_path
 from rextio_torch.cli.build import build as build_project
+from rextio_torch.cli.commands import AS_JSON, print_json, reporting
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
 from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
 from rextio_torch.cli.module import check_module
-from rextio_torch.cli.processes import Interrupted, stoppable
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
 from rextio_torch.cli.toolchain import Toolchain
 
 _PATH = click.Path(path_type=Path)
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-
-
-def _print_json(data: Mapping[str, Any], *, ok: bool = True) -> None:
-    click.echo(json.dumps({"ok": ok, **data}, indent=2))
-
-
-def _reporting(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command show what goes wrong in it, as text or as JSON, and exit with 1."""
-
-    @functools.wraps(command)
-    def run(**arguments: Any) -> None:
-        try:
-            with stoppable():
-                return command(**arguments)
-        except BrokenPipeError:
-            raise
-        except (CliError, OSError) as raised:
-            error = raised if isinstance(raised, CliError) else _from_system(raised)
-        except Interrupted as interrupted:
-            click.echo("interrupted: nothing was left running, it can be started again", err=True)
-            raise SystemExit(interrupted.status) from None
-        if arguments.get("as_json"):
-            _print_json({"error": error.to_dict()}, ok=False)
-        else:
-            for line in error.lines():
-                click.echo(line, err=True)
-        raise SystemExit(1)
-
-    return run
-
-
-def _from_system(error: OSError) -> CliError:
-    place = f" ({error.filename})" if error.filename else ""
-    return CliError(
-        f"the system refused: {error.strerror or error}{place}",
-        expected="files that can be read and written, and room on the disk",
-        found=str(error)[:500],
-        repair="rextio-torch doctor",
-    )
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -85,8 +43,8 @@ def cli(context: click.Context) -> None:
 @cli.command()
 @click.argument("path", type=_PATH, default=".")
 @click.option("--force", is_flag=True, help="Replace a build folder that the project chose itself.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def init(path: Path, force: bool, as_json: bool) -> None:
     """Make PATH a Rextio project that builds and rebuilds fast.
 
@@ -95,7 +53,7 @@ def init(path: Path, force: bool, as_json: bool) -> None:
     """
     changes = initialise(path, Environment.current(), force=force)
     if as_json:
-        _print_json({"project": str(path.resolve()), "changes": changes})
+        print_json({"project": str(path.resolve()), "changes": changes})
         return
     for line in changes or [f"{path.resolve()}: nothing to change"]:
         click.echo(line)
@@ -110,8 +68,8 @@ def init(path: Path, force: bool, as_json: bool) -> None:
     is_flag=True,
     help="Exit with 1 if a function with tensor annotations is not native.",
 )
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def explain_command(path: Path, strict: bool, as_json: bool) -> None:
     """Explain which functions of PATH are native, and what keeps the others on Python.
 
@@ -124,7 +82,7 @@ def explain_command(path: Path, strict: bool, as_json: bool) -> None:
     answer = explain_module.explain_path(path, Environment.current())
     lacking = answer.not_native if strict else []
     if as_json:
-        _print_json(answer.to_dict(), ok=not lacking)
+        print_json(answer.to_dict(), ok=not lacking)
     else:
         width = min(shutil.get_terminal_size().columns, 100)
         source = explain_module.source_lines(answer)
@@ -142,8 +100,8 @@ def explain_command(path: Path, strict: bool, as_json: bool) -> None:
     is_flag=True,
     help="Exit with 1 if a function with tensor annotations is not native.",
 )
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     """Build PATH and list which functions are native.
 
@@ -154,7 +112,7 @@ def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     result = build_project(path, Environment.current(), Display(Console(stderr=as_json)))
     lacking = result.not_native if require_native else []
     if as_json:
-        _print_json(result.to_dict(), ok=not lacking)
+        print_json(result.to_dict(), ok=not lacking)
     else:
         _show_result(result)
     if lacking:
@@ -256,8 +214,8 @@ def _inputs(command: Callable[..., None]) -> Callable[..., None]:
     help="Check the installed module, or that of PATH, against a file of --save.",
 )
 @click.option("--no-build", is_flag=True, help="Refuse a module that is not of this source.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def verify_command(
     path: Path | None, bundle: Path | None, no_build: bool, as_json: bool, **given: Any
 ) -> None:
@@ -278,7 +236,7 @@ def verify_command(
     else:
         result = verify_module.check_bundle(bundle, path, options, environment, display)
     if as_json:
-        _print_json(result.to_dict(), ok=not result.failed)
+        print_json(result.to_dict(), ok=not result.failed)
     else:
         for line in verify_module.lines(result):
             click.echo(line)
@@ -303,8 +261,8 @@ def verify_command(
     "--threads", type=click.IntRange(min=1), help="Threads; those of torch if it is left out."
 )
 @click.option("--plot", type=_PATH, help="Draw the times into this file.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def bench_command(function: str, plot: Path | None, as_json: bool, **given: Any) -> None:
     """Time FUNCTION natively against eager PyTorch.
 
@@ -320,7 +278,7 @@ def bench_command(function: str, plot: Path | None, as_json: bool, **given: Any)
     if plot is not None:
         bench_module.draw(result, plot)
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
         for line in bench_module.lines(result):
             click.echo(line)
@@ -328,8 +286,8 @@ def bench_command(function: str, plot: Path | None, as_json: bool, **given: Any)
 
 @cli.command()
 @click.argument("path", type=_PATH, required=False)
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def doctor(path: Path | None, as_json: bool) -> None:
     """Check what a native build needs, with the repair of what is wrong.
 
@@ -346,7 +304,7 @@ def doctor(path: Path | None, as_json: bool) -> None:
     checks += present
     unloadable = doctor_module.failures(present)
     if as_json:
-        _print_json(
+        print_json(
             {"checks": [check.to_dict() for check in checks]}, ok=not failed and not unloadable
         )
     else:
@@ -366,8 +324,8 @@ def doctor(path: Path | None, as_json: bool) -> None:
 
 
 @cli.group(invoke_without_command=True)
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def cache(as_json: bool) -> None:
     """List the build folders of this machine: size, project, Python, torch, last use."""
     if click.get_current_context().invoked_subcommand is not None:
@@ -379,7 +337,7 @@ def cache(as_json: bool) -> None:
     total = sum(entry.size for entry in found)
     if as_json:
         folders = [entry.to_dict() for entry in found]
-        _print_json({"root": str(root), "bytes": total, "folders": folders})
+        print_json({"root": str(root), "bytes": total, "folders": folders})
         return
     columns = " (size, last used, torch, project)" if found else ""
     click.echo(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
@@ -403,8 +361,8 @@ def cache(as_json: bool) -> None:
 @click.option("--project", type=_PATH, help="Only the folders of this project.")
 @click.option("--all", "everything", is_flag=True, help="Also the warm copies of dependencies.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool) -> None:
     """Remove build folders; the next build of their projects is slow once."""
     root = cache_root(Environment.current().variables)
@@ -429,7 +387,7 @@ def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool
     waiting = Display(Console(stderr=True)).waiting("a build that is running")
     freed = cache_module.clear(chosen, waiting)
     if as_json:
-        _print_json({"bytes": freed, "folders": [str(entry.folder) for entry in chosen]})
+        print_json({"bytes": freed, "folders": [str(entry.folder) for entry in chosen]})
     else:
         click.echo(f"removed {len(chosen)} folders, {human_size(freed)} freed")
 
