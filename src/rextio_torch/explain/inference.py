@@ -19,12 +19,11 @@ from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg,
 from rextio_torch.analysis.decide import Call, CudaRejection, Rejection, decide
 from rextio_torch.explain.names import blocks, children, dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.ops.model import ALL_TYPES, OptionValue
+from rextio_torch.ops.model import TYPES_BY_KEY, OptionValue
 from rextio_torch.ops.table import BY_SPELLING
 
 #: A tensor whose dtype or rank is not known, because an operation before it is not claimed.
 TENSOR = "tensor"
-_TENSOR_KEYS = {item.key for item in ALL_TYPES}
 _SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
     cst.Add: "+",
     cst.Subtract: "-",
@@ -117,7 +116,7 @@ class Facts:
 
 def is_tensor(type_key: str | None) -> bool:
     """Whether a type is that of a tensor, known or unknown."""
-    return type_key == TENSOR or type_key in _TENSOR_KEYS
+    return type_key == TENSOR or type_key in TYPES_BY_KEY
 
 
 def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -19,13 +19,12 @@ from rextio_torch.explain.inference import Facts, Site
 from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
 from rextio_torch.explain.source import Function, SourceFile, UnreadableError, parameters
 from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
-from rextio_torch.ops.model import ALL_TYPES
+from rextio_torch.ops.model import TYPES_BY_KEY
 from rextio_torch.ops.table import OPERATORS
 
 #: Files without it have no tensor functions, unless they import from one that has it.
 _PACKAGE = b"rextio_torch"
 _OPERATORS = {operator.id: operator for operator in OPERATORS}
-_MARKERS = {item.key: item.label for item in ALL_TYPES}
 _STOPS_BUILD = {form.code for form in FORMS if form.stops_build}
 _SIGNATURE_CODES = {form.code for form in signature.ROWS}
 # Rextio's words for what only follows from something else that it reports.
@@ -220,7 +219,7 @@ def _operation(file: SourceFile, claim: Claim, span: Span) -> Operation:
         schema=_OPERATORS[claim.operator].schema,
         span=span,
         source=file.slice(span),
-        result=_MARKERS.get(claim.result, claim.result),
+        result=TYPES_BY_KEY[claim.result].label if claim.result in TYPES_BY_KEY else claim.result,
     )
 
 

@@ -10,9 +10,8 @@ from typing import Literal
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from rextio_torch.ops.model import ALL_TYPES, TensorType
+from rextio_torch.ops.model import TYPES_BY_MARKER, TensorType
 
-MARKERS = {f"rextio_torch.types.{item.marker}": item for item in ALL_TYPES if item.after is None}
 _SCALARS = frozenset({"int", "float", "bool", "str", "bytes", "None"})
 _CONTAINERS = frozenset({"list", "set", "dict", "tuple"})
 _OPTIONAL = frozenset({"typing.Optional", "Optional"})
@@ -198,8 +197,8 @@ class Resolver:
                 dotted = ".".join(filter(None, (names.imports[head], rest)))
             elif "rextio_torch.types" in names.stars:
                 dotted = f"rextio_torch.types.{dotted}"
-            if dotted in MARKERS:
-                return MARKERS[dotted]
+            if dotted in TYPES_BY_MARKER:
+                return TYPES_BY_MARKER[dotted]
             module, _, name = dotted.rpartition(".")
             if module not in self.project:
                 return None
@@ -239,8 +238,8 @@ class Resolver:
         if dotted in _SCALARS:
             return Annotation("supported")
         target = self.target(dotted)
-        if target in MARKERS and dotted.partition(".")[0] not in self.names.assigned:
-            return Annotation("tensor", MARKERS[target])
+        if target in TYPES_BY_MARKER and dotted.partition(".")[0] not in self.names.assigned:
+            return Annotation("tensor", TYPES_BY_MARKER[target])
         found = self.tensor_type(dotted)
         if found is not None:
             return Annotation("alias", found)

@@ -20,6 +20,10 @@ OptionValue: TypeAlias = bool | int | str | tuple[int, ...] | None
 Options: TypeAlias = Mapping[str, OptionValue]
 
 
+#: Of each dtype, its code in keys and markers, and its name in Rust.
+_DTYPES = {"float32": ("f32", "Float"), "int64": ("i64", "Int64")}
+
+
 @dataclass(frozen=True)
 class TensorType:
     """A tensor type of the surface: dtype, device and rank, never sizes.
@@ -36,7 +40,12 @@ class TensorType:
 
     @property
     def _dtype_code(self) -> str:
-        return {"float32": "f32", "int64": "i64"}[self.dtype]
+        return _DTYPES[self.dtype][0]
+
+    @property
+    def rust_kind(self) -> str:
+        """Name of the dtype in Rust, a variant of `tch::Kind`."""
+        return _DTYPES[self.dtype][1]
 
     @property
     def key(self) -> str:
@@ -49,6 +58,11 @@ class TensorType:
         """Name in `rextio_torch.types`, e.g. `TensorF32Cpu2D` or `TensorF32Cuda0_2D`."""
         device = {"cpu": "Cpu", "cuda0": "Cuda0_"}[self.device]
         return f"Tensor{self._dtype_code.upper()}{device}{self.rank}D"
+
+    @property
+    def dotted_marker(self) -> str:
+        """Dotted name of the marker."""
+        return f"rextio_torch.types.{self.marker}"
 
     @property
     def label(self) -> str:
@@ -72,6 +86,9 @@ CUDA_TYPES = (
     AFTER_RELU := TensorType("float32", "cuda0", 2, after="relu"),
 )
 ALL_TYPES = (*TENSOR_TYPES, *CUDA_TYPES)
+TYPES_BY_KEY = {tensor_type.key: tensor_type for tensor_type in ALL_TYPES}
+#: The types that a signature can name, by the dotted name of their marker.
+TYPES_BY_MARKER = {item.dotted_marker: item for item in ALL_TYPES if item.after is None}
 
 
 class Missing(Enum):
