@@ -70,6 +70,7 @@ impl Readable {
 ///
 /// # Safety
 /// The memory has `lines * width` elements, and nothing else uses it meanwhile.
+#[inline]
 pub unsafe fn split_out(
     threads: Threads,
     out: Shared,
