@@ -187,8 +187,8 @@ def _show_result(result: BuildResult) -> None:
         click.echo(f"use it: PYTHONPATH={folder} python -P <script>")
     if result.core_wheel is not None:
         click.echo(
-            f"wheel: {result.core_wheel} is Rextio's: installed beside Rextio or another such wheel, "
-            f"each overwrites the other; rextio-torch wheel {shlex.quote(str(result.project))} "
+            f"wheel: {result.core_wheel} is Rextio's: it and Rextio, or it and another such wheel, "
+            f"overwrite each other; rextio-torch wheel {shlex.quote(str(result.project))} "
             "makes one that can stand beside them"
         )
     click.echo(

@@ -1,6 +1,6 @@
 """`rextio-torch wheel`: a wheel of a built project that stands beside others of its kind.
 
-What is in it says `rextio_torch.wheels.content`; here it gets its name, its requirements and its file.
+`rextio_torch.wheels.content` says what is in it; here it gets its name, requirements and file.
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ def read_metadata(project: Path, options: Options) -> StandardMetadata:
             repair=f"correct {file}, or name them: rextio-torch wheel --name NAME "
             "--version VERSION",
         ) from error
-    others = [it for it in metadata.dependencies if canonicalize_name(it.name) not in _OWN_REQUIREMENTS]
+    others = [
+        it for it in metadata.dependencies if canonicalize_name(it.name) not in _OWN_REQUIREMENTS
+    ]
     metadata.dependencies = [*others, Requirement(f"torch=={versions.TORCH_VERSION}")]
     metadata.requires_python = SpecifierSet(f"=={versions.PYTHON_VERSION}.*")
     return metadata
@@ -191,7 +193,9 @@ def _information(project: Path, metadata: StandardMetadata, tag: str) -> dict[st
     points = configparser.ConfigParser(delimiters=("=",), interpolation=None)
     points.optionxform = str  # type: ignore[assignment,method-assign]
     groups = {"console_scripts": metadata.scripts, "gui_scripts": metadata.gui_scripts}
-    points.read_dict({name: group for name, group in (groups | metadata.entrypoints).items() if group})
+    points.read_dict(
+        {name: group for name, group in (groups | metadata.entrypoints).items() if group}
+    )
     if points.sections():
         text = io.StringIO()
         points.write(text)

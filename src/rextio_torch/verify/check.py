@@ -136,9 +136,7 @@ def load_native(path: str | None) -> str:
             "the native module does not load: every function would run in Python",
             expected=f"_rextio_native in {path or 'the installed packages'}",
             found=f"{type(error).__name__}: {error}",
-            repair="rextio-torch doctor, then rextio-torch build"
-            if path
-            else _INSTALL,
+            repair="rextio-torch doctor, then rextio-torch build" if path else _INSTALL,
         ) from error
     file = str(module.__file__)
     if path is not None and Path(path).resolve() not in Path(file).resolve().parents:

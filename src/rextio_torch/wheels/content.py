@@ -1,8 +1,8 @@
 """What a wheel holds that does not collide with another: file names and their bytes.
 
-`rextio build` gives a folder with the project's modules, a native module `_rextio_native` and a part
-of Rextio, `rextio`, both at the top: the next such folder overwrites them. Here they go into one
-package that is named after the distribution, and the modules import them from there.
+`rextio build` gives a folder with the project's modules, a native module `_rextio_native` and a
+part of Rextio, `rextio`, both at the top: the next such folder overwrites them. Here they go into
+one package that is named after the distribution, and the modules import them from there.
 """
 
 from __future__ import annotations

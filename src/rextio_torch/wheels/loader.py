@@ -35,7 +35,9 @@ def load(package: str, path: list[str], distribution: str, torch_version: str) -
     found = str(getattr(torch, "__version__", "of an unknown version"))
     cause: Exception | None = None
     if found.partition("+")[0] != torch_version:
-        problem = f'it was built for {wanted}, and torch {found} is installed: pip install "{wanted}"'
+        problem = (
+            f'it was built for {wanted}, and torch {found} is installed: pip install "{wanted}"'
+        )
     else:
         path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), FOLDER))
         try:
