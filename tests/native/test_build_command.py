@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -141,15 +142,26 @@ def test_text_output_lists_each_function(built: Path) -> None:
     assert any(line.startswith("native  model.activate ") for line in lines)
     assert any(line.startswith("python  model.documented ") for line in lines)
     assert f"use it: PYTHONPATH={project}/.rextio/build/python python -P <script>" in lines
+    (warning,) = (line for line in lines if line.startswith("wheel: "))
+    assert str(project / "dist") in warning
+    assert f"rextio-torch wheel {project} " in warning
     assert "1 of 2 functions native" in lines[-1]
     assert "\x1b" not in done.stdout
     check_module(project, "relu")
+
+
+def python_files(project: Path) -> dict[str, bytes]:
+    """Return the Python files of the wheel that Rextio wrote."""
+    (wheel,) = (project / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
 
 
 def test_plain_rextio_build_gives_the_same(built: Path) -> None:
     project = built
     crate = project / ".rextio" / "generated" / "rust"
     ours = {p.name: p.read_bytes() for p in [*crate.glob("src/*"), *crate.glob("Cargo.*")]}
+    our_wheel = python_files(project)
     # As typed in the activated environment.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     began = time.monotonic()
@@ -161,6 +173,7 @@ def test_plain_rextio_build_gives_the_same(built: Path) -> None:
     print(f"plain rextio build: {time.monotonic() - began:.1f} s")
     plain = {p.name: p.read_bytes() for p in [*crate.glob("src/*"), *crate.glob("Cargo.*")]}
     assert plain == ours
+    assert python_files(project) == our_wheel
     assert compiled_crates(project) == ["rextio_generated_native"], "dependencies were rebuilt"
     assert source_marks(project) == ["0" * 64]
     check_module(project, "relu")

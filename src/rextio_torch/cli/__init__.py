@@ -7,7 +7,15 @@ import os
 import sys
 
 #: What the extra `cli` installs; the plugin itself needs none of them.
-REQUIRED_MODULES = ("click", "libcst", "rich", "tomlkit")
+REQUIRED_MODULES = (
+    "click",
+    "libcst",
+    "packaging",
+    "pyproject_metadata",
+    "rich",
+    "tomlkit",
+    "wheel",
+)
 
 
 def main() -> None:

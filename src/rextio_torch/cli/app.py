@@ -143,10 +143,44 @@ def _show_result(result: BuildResult) -> None:
     if native:
         folder = shlex.quote(str(python_path(result.project)))
         click.echo(f"use it: PYTHONPATH={folder} python -P <script>")
+    if result.core_wheel is not None:
+        click.echo(
+            f"wheel: {result.core_wheel} is Rextio's: it and Rextio, or it and another such wheel, "
+            f"overwrite each other; rextio-torch wheel {shlex.quote(str(result.project))} "
+            "makes one that can stand beside them"
+        )
     click.echo(
         f"{len(native)} of {len(result.functions)} functions native, {seconds['total']:.1f} s "
         f"(dependencies {result.dependencies}, {seconds['dependencies']:.1f} s)"
     )
+
+
+@cli.command("wheel")
+@click.argument("path", type=_PATH, default=".")
+@click.option("--name", help="The distribution's name, if pyproject.toml has none.")
+@click.option("--version", help="Its version.")
+@click.option("--out", type=_PATH, help="The folder of the wheel; PATH/wheelhouse if left out.")
+@AS_JSON
+@reporting
+def wheel_command(path: Path, as_json: bool, **given: Any) -> None:
+    """Make a wheel of PATH that can be installed beside others.
+
+    Builds first where that is needed. The wheel requires torch and nothing else that PATH does not:
+    no Rust, no Rextio. Name, version and the like are those of pyproject.toml.
+    """
+    from rextio_torch.cli import wheel as wheel_module
+
+    display, environment = Display(Console(stderr=True)), Environment.current()
+    result = wheel_module.make_wheel(path, wheel_module.Options(**given), environment, display)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    click.echo(f"wheel: {result.wheel} (source {result.source_id[:12]})")
+    click.echo(f"imports: {', '.join(result.content.top_level)}")
+    click.echo(f"requires: {', '.join(result.requires)}")
+    for name in result.content.missing:
+        click.echo(f"note: {name} is imported and not in the wheel")
+    click.echo(f"use it: pip install {shlex.quote(str(result.wheel))}")
 
 
 def _named(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:

@@ -44,6 +44,8 @@ class BuildResult:
     module: Path | None
     dependencies: str
     seconds: dict[str, float]
+    #: The wheel that `rextio build` wrote: it collides with others of its kind.
+    core_wheel: Path | None = None
 
     @property
     def not_native(self) -> list[str]:
@@ -59,6 +61,7 @@ class BuildResult:
             "not_native": self.not_native,
             "module": None if self.module is None else str(self.module),
             "python_path": str(python_path(self.project)),
+            "core_wheel": None if self.core_wheel is None else str(self.core_wheel),
             "dependencies": self.dependencies,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
         }
@@ -94,7 +97,8 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
             variables = {SOURCE_ID_VARIABLE: source_id}
             run_rextio("build", project, tools, display, lock, variables)
             listed = functions(read_report(project, "check.json"))
-            module = built_module(project, read_report(project, "build.json"))
+            report = read_report(project, "build.json")
+            module = built_module(project, report)
             require_source_mark(module, listed, source_id, project)
             if source.source_id(project, environment) != source_id:
                 raise CliError(
@@ -105,7 +109,8 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
                 )
         seconds["build"] = time.monotonic() - begun
     seconds["total"] = time.monotonic() - started
-    return BuildResult(project, source_id, listed, module, how, seconds)
+    wheel = None if module is None else core_wheel(report)
+    return BuildResult(project, source_id, listed, module, how, seconds, wheel)
 
 
 def python_path(project: Path) -> Path:
@@ -158,6 +163,13 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
             repair=f"rextio-torch build {project}",
         )
     return found[0]
+
+
+def core_wheel(report: Mapping[str, Any]) -> Path | None:
+    """Return the wheel that this `rextio build` wrote, if it did."""
+    built = report.get("wheel_build")
+    path = built.get("path") if isinstance(built, dict) else None
+    return Path(path) if isinstance(path, str) else None
 
 
 def require_source_mark(

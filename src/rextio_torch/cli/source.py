@@ -88,7 +88,7 @@ def translator_digest() -> str:
     digest = hashlib.sha256()
     root = Path(rextio_torch.__file__).parent
     for parent, folders, names in os.walk(root):
-        skipped = {"bench", "cli", "explain", "verify", "__pycache__", "target"}
+        skipped = {"bench", "cli", "explain", "verify", "wheels", "__pycache__", "target"}
         folders[:] = sorted(name for name in folders if name not in skipped)
         for name in sorted(names):
             if name.endswith((".py", ".rs", ".toml")):

@@ -7,12 +7,13 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: The last part of its name: a wheel of `rextio-torch wheel` has it in a package of its own.
 _NATIVE_MODULE = "_rextio_native"
 
 
@@ -38,7 +39,7 @@ def native(function: Callable[P, R]) -> Callable[P, R]:
     is returned. Raises `TypeError` if `function` is not a function of a built module, and
     `RuntimeError` if it has no native form.
     """
-    if isinstance(function, BuiltinFunctionType) and function.__module__ == _NATIVE_MODULE:
+    if isinstance(function, BuiltinFunctionType) and _is_native_module(function.__module__):
         return function
     if not isinstance(function, FunctionType):
         raise TypeError(f"expected a function of a built module, got {type(function).__name__}")
@@ -60,14 +61,14 @@ def native(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def engine() -> EngineInfo:
-    """Return what native functions of the loaded native module run on.
+    """Return what native functions of the loaded native modules run on.
 
     Raises `RuntimeError` if no native module is loaded, and `ValueError` if `REXTIO_TORCH_ENGINE`
     or `REXTIO_TORCH_SIMD` names something that does not exist.
     """
     import ctypes
 
-    describe = _library().rextio_torch_describe
+    describe = _libraries()[0].rextio_torch_describe
     describe.restype = ctypes.c_char_p
     text: str = describe().decode("utf-8")
     kind, _, rest = text.partition(";")
@@ -78,25 +79,38 @@ def engine() -> EngineInfo:
 
 
 def configure(engine: str, simd: str) -> None:
-    """Switch the engine of the loaded native module: for tests and benchmarks.
+    """Switch the engine of the loaded native modules: for tests and benchmarks.
 
     Not thread-safe; a running program chooses with `REXTIO_TORCH_ENGINE`. Raises `ValueError` if
     one of the names does not exist.
     """
-    if _library().rextio_torch_configure(engine.encode(), simd.encode()) != 0:
+    # Not `any` of a generator: each is to be told.
+    failures = [
+        library.rextio_torch_configure(engine.encode(), simd.encode()) for library in _libraries()
+    ]
+    if any(failures):
         raise ValueError(f"no engine {engine!r} with instruction set {simd!r} on this machine")
 
 
-def _library() -> Any:
+def _is_native_module(name: str | None) -> bool:
+    return name is not None and name.rpartition(".")[2] == _NATIVE_MODULE
+
+
+def _libraries() -> list[Any]:
+    """Return the loaded native modules that have functions of this plugin, at least one."""
     import ctypes
 
-    module: ModuleType | None = sys.modules.get(_NATIVE_MODULE)
-    path = getattr(module, "__file__", None)
-    if path is None:
+    paths = [
+        str(module.__file__)
+        for name, module in list(sys.modules.items())
+        if _is_native_module(name) and getattr(module, "__file__", None) is not None
+    ]
+    if not paths:
         raise RuntimeError(
             "no native module is loaded; import a module that `rextio-torch build` built first"
         )
-    library = ctypes.CDLL(path)
-    if not hasattr(library, "rextio_torch_describe"):
-        raise RuntimeError(f"{path} has no function of rextio-torch")
-    return library
+    loaded = [ctypes.CDLL(path) for path in paths]
+    found = [library for library in loaded if hasattr(library, "rextio_torch_describe")]
+    if not found:
+        raise RuntimeError(f"{', '.join(paths)} has no function of rextio-torch")
+    return found

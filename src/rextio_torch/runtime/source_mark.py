@@ -17,7 +17,12 @@ _MARK = re.compile(re.escape(PREFIX) + rb"([0-9a-f]{64})")
 
 def marked_source_ids(module: Path) -> list[str]:
     """Return the source ids that a built module carries, usually one."""
-    return sorted({mark.decode() for mark in _MARK.findall(module.read_bytes())})
+    return source_ids(module.read_bytes())
+
+
+def source_ids(module: bytes) -> list[str]:
+    """Return the source ids in the bytes of a built module."""
+    return sorted({mark.decode() for mark in _MARK.findall(module)})
 
 
 def shortened(source_ids: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from rextio_torch.verify.problems import VerifyError
 LIBTORCH = "libtorch"
 #: How many failures of a function on one engine are told.
 MOST_TOLD = 5
+_INSTALL = "install the wheel, beside the torch that it was built for"
 
 
 @dataclass
@@ -68,7 +69,7 @@ def check(
 
     Raises `VerifyError` if the native module does not load or is not that of the bundle's source.
     """
-    module = load_native(path)
+    module = load_native(path) if path is not None else load_installed(bundle.functions[0].name)
     marks = marked_source_ids(Path(module))
     if marks == [NO_SOURCE_ID]:
         say({"event": "note", "text": f"{module} does not say which source it was built from"})
@@ -133,9 +134,7 @@ def load_native(path: str | None) -> str:
             "the native module does not load: every function would run in Python",
             expected=f"_rextio_native in {path or 'the installed packages'}",
             found=f"{type(error).__name__}: {error}",
-            repair="rextio-torch doctor, then rextio-torch build"
-            if path
-            else "install the wheel, beside the torch that it was built for",
+            repair="rextio-torch doctor, then rextio-torch build" if path else _INSTALL,
         ) from error
     file = str(module.__file__)
     if path is not None and Path(path).resolve() not in Path(file).resolve().parents:
@@ -146,6 +145,31 @@ def load_native(path: str | None) -> str:
             repair="take the other one off PYTHONPATH, or uninstall it",
         )
     return file
+
+
+def load_installed(name: str) -> str:
+    """Load the native module of an installed function, and return its file.
+
+    Each wheel of `rextio-torch wheel` has its own, which the function's module knows.
+    Raises `VerifyError` if it does not load.
+    """
+    os.environ["REXTIO_NATIVE_MODE"] = "native"
+    module, _, attribute = name.rpartition(".")
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    # A module may raise anything when it is imported.
+    except Exception as error:
+        raise VerifyError(
+            "the native module does not load: every function would run in Python",
+            expected=f"{name}, installed",
+            found=f"{type(error).__name__}: {error}",
+            repair=_INSTALL,
+        ) from error
+    try:
+        return str(sys.modules[native(function).__module__].__file__)
+    except (RuntimeError, TypeError):
+        # The wrapper found none: what loading it says is the reason.
+        return load_native(None)
 
 
 def _engine() -> EngineInfo:
