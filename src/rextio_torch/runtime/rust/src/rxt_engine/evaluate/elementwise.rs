@@ -9,6 +9,7 @@ use super::super::super::rxt_kernels::elementwise::{
 };
 use super::super::buffer::Buffer;
 use super::super::node::{Node, Operation, View};
+use super::super::parallel::split;
 use super::super::region::Region;
 use super::super::work;
 use super::memory::{f32_buffer, split_out, Readable, Shared};
@@ -68,23 +69,20 @@ impl Engine<'_> {
             Err(error) => return Some(Err(error)),
         };
         let first = Readable(first);
-        let compute = |part: Range<usize>, out: &mut [f32]| {
+        split(self.threads, count, 1024, (work::READ + nanoseconds) * count as f64, |part| {
             let at = |view: Readable| view.get().data.wrapping_add(part.start);
-            let (out, length) = (out.as_mut_ptr(), out.len());
             // SAFETY: operands and result have `count` elements, one after the other in memory in
-            // some order.
+            // some order; each part of the result is written by one thread.
             unsafe {
+                let out = out.part(part.start, part.len()).as_mut_ptr();
                 match job {
-                    Job::Unary(op) => unary_unchecked(self.isa, op, out, at(first), length),
+                    Job::Unary(op) => unary_unchecked(self.isa, op, out, at(first), part.len()),
                     Job::Binary(op, second) => {
-                        binary_unchecked(self.isa, op, out, at(first), at(second), length);
+                        binary_unchecked(self.isa, op, out, at(first), at(second), part.len());
                     }
                 }
             }
-        };
-        let work = (work::READ + nanoseconds) * count as f64;
-        // SAFETY: the whole result.
-        unsafe { split_out(self.threads, out, (count, 1), 1024, work, compute) };
+        });
         Some(Ok((buffer, View::dense(out.get(), rows, columns, order))))
     }
 

@@ -8,7 +8,7 @@ use super::super::super::rxt_kernels::reduce::{reduce_rows, sum, sum_rows, Reduc
 use super::super::super::rxt_kernels::view::Matrix;
 use super::super::buffer::Buffer;
 use super::super::node::{Node, View};
-use super::super::parallel::split_map;
+use super::super::parallel::{split, split_map};
 use super::super::work;
 use super::memory::{f32_buffer, split_out, Shared};
 use super::{along_rows, fold_lines, oriented, Engine, SharedRegion};
@@ -44,11 +44,11 @@ impl Engine<'_> {
             finish_sums(op, unsafe { out.part(0, lines) }, &sums, length);
             return Ok((buffer, view));
         }
-        let reduce = |part: Range<usize>, out: &mut [f32]| {
+        split(self.threads, lines, 16, work, |part| {
+            // SAFETY: each part is written by one thread; it lies inside the result.
+            let out = unsafe { out.part(part.start, part.len()) };
             reduce_rows(self.isa, op, out, operand.matrix().row_range(part.start, part.end));
-        };
-        // SAFETY: the whole result: one value for each line.
-        unsafe { split_out(self.threads, out, (lines, 1), 16, work, reduce) };
+        });
         Ok((buffer, view))
     }
 
