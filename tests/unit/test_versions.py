@@ -52,6 +52,7 @@ def test_the_marker_in_the_module() -> None:
     text = (RUST_SOURCE / "rxt_torch" / "identity.rs").read_text(encoding="utf-8")
     assert f'PREFIX: &[u8] = b"{source.MARKER.decode()}"' in text
     assert f'UNKNOWN: &str = "{source.NO_SOURCE_ID}"' in text
+    assert f'TORCH_VERSION: &str = "{versions.TORCH_VERSION}"' in text
     assert set(re.findall(r'option_env!\("(\w+)"\)', text)) == {
         source.SOURCE_ID_VARIABLE,
         versions.BYPASS_VARIABLE,
