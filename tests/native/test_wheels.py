@@ -158,8 +158,11 @@ def clean(empty: Environment, torch_packages: Path) -> Environment:
 @pytest.fixture
 def no_build(model: Wheels) -> Iterator[None]:
     """Put the build of the project away."""
-    build = model.project / ".rextio"
-    aside = build.rename(model.project / "away")
+    build, aside = model.project / ".rextio", FOLDER / "away"
+    FOLDER.mkdir(exist_ok=True)
+    # Of a run that was killed.
+    shutil.rmtree(aside, ignore_errors=True)
+    build.rename(aside)
     yield
     aside.rename(build)
 
