@@ -142,9 +142,6 @@ def test_text_output_lists_each_function(built: Path) -> None:
     assert any(line.startswith("native  model.activate ") for line in lines)
     assert any(line.startswith("python  model.documented ") for line in lines)
     assert f"use it: PYTHONPATH={project}/.rextio/build/python python -P <script>" in lines
-    (warning,) = (line for line in lines if line.startswith("wheel: "))
-    assert str(project / "dist") in warning
-    assert f"rextio-torch wheel {project} " in warning
     assert "1 of 2 functions native" in lines[-1]
     assert "\x1b" not in done.stdout
     check_module(project, "relu")

@@ -163,7 +163,7 @@ def test_a_bundle_checks_another_copy_of_the_module(project: Path, tmp_path: Pat
     install = [sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--target", target]
     run([*install, wheel["wheel"]])
     path = os.pathsep.join((str(target), str(REPOSITORY / "src")))
-    status, data = verify("--check", bundle, PYTHONPATH=path)
+    status, data = verify("--check", bundle, "--engine", "libtorch", PYTHONPATH=path)
     assert status == 0, data
     assert Path(data["module"]).parent == target / wheel["native_package"] / "lib"
     assert data["source_id"] == wheel["source_id"]

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rextio_torch.cli import progress, report, toolchain
 from rextio_torch.cli.app import cli
-from rextio_torch.cli.build import BuildResult
+from rextio_torch.cli.build import BuildResult, core_wheel
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.rextio import run_rextio
 from rextio_torch.cli.tensors import tensor_functions
@@ -186,6 +186,24 @@ def test_a_build_may_require_native_functions(
     assert data["ok"] is native
     assert data["not_native"] == ([] if native else ["m.g"])
     assert CliRunner().invoke(cli, ["build", str(tmp_path)]).exit_code == 0
+
+
+def test_a_build_says_what_the_wheel_of_rextio_is(tmp_path: Path, monkeypatch) -> None:
+    wheel = core_wheel({"wheel_build": {"status": "built", "path": f"{tmp_path}/dist/m.whl"}})
+    result = BuildResult(tmp_path, "ab" * 32, [], None, "ready", {"total": 1.0}, wheel)
+    result.seconds["dependencies"] = 0.0
+    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_: result)
+    (line,) = (
+        line
+        for line in CliRunner().invoke(cli, ["build", str(tmp_path)]).stdout.splitlines()
+        if line.startswith("wheel: ")
+    )
+    assert line.startswith(f"wheel: {tmp_path}/dist/m.whl is Rextio's: ")
+    assert "overwrite each other" in line
+    assert f"rextio-torch wheel {tmp_path} " in line
+    data = json.loads(CliRunner().invoke(cli, ["build", str(tmp_path), "--json"]).stdout)
+    assert data["core_wheel"] == f"{tmp_path}/dist/m.whl"
+    assert core_wheel({"wheel_build": {"status": "skipped", "path": None}}) is None
 
 
 def test_the_readable_end_of_a_failure() -> None:
