@@ -265,7 +265,8 @@ def verify_command(
 
     Builds first where that is needed. Inputs are made for the function's shapes, in many layouts,
     with NaN, infinities, signed zeros and denormal numbers among them, and both engines run, with
-    every instruction set of this machine. Exits with 1 on any difference.
+    every instruction set of this machine. Exits with 1 on any difference, and where no inputs
+    could be made for a function.
     """
     from rextio_torch.cli import verify as verify_module
 
