@@ -134,11 +134,14 @@ def _form_section(form: Form) -> list[str]:
         other = ["", "with another file of the project, where this one is `example.py`:", ""]
         other += block(form.other)
     title = form.title.replace("*", "\\*")
+    effect = f"It keeps {_SCOPES[form.scope]} on Python."
+    if form.fails_calls:
+        effect = "The function is native, but some calls of it fail."
     return [
         "",
         f"## {form.code}",
         "",
-        f"**What:** {title}. It keeps {_SCOPES[form.scope]} on Python.",
+        f"**What:** {title}. {effect}",
         "",
         f"**Why:** {form.reason}",
         "",
@@ -175,7 +178,8 @@ def forms_page() -> str:
     for form in FORMS:
         title = form.title.replace("|", "\\|").replace("*", "\\*")
         code = f"[{form.code}](#{form.code.lower()})"
-        lines.append(f"| {code} | {title} | {_SCOPES[form.scope]} |")
+        kept = "nothing: some calls fail" if form.fails_calls else _SCOPES[form.scope]
+        lines.append(f"| {code} | {title} | {kept} |")
     for form in FORMS:
         lines += _form_section(form)
     return "\n".join(lines) + "\n"

@@ -27,6 +27,7 @@ _PACKAGE = b"rextio_torch"
 _OPERATORS = {operator.id: operator for operator in OPERATORS}
 _MARKERS = {item.key: item.label for item in ALL_TYPES}
 _STOPS_BUILD = {form.code for form in FORMS if form.stops_build}
+_FAILS_CALLS = {form.code for form in FORMS if form.fails_calls}
 _SIGNATURE_CODES = {form.code for form in signature.ROWS}
 # Rextio's words for what only follows from something else that it reports.
 _UNDEFINED = re.compile(r"name '(.+?)' is not defined in this scope")
@@ -149,7 +150,8 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
             return _Answer(
                 Explained(qualname, file.label, span, outcome="python", findings=stopping)
             )
-        return _Answer(_native(facts, verdict, qualname, span))
+        failing = tuple(finding for finding in findings if finding.code in _FAILS_CALLS)
+        return _Answer(replace(_native(facts, verdict, qualname, span), findings=failing))
     rest, whole_file, whole_project = _unexplained(facts, verdict, findings)
     findings = sorted({*findings, *rest}, key=lambda finding: (finding.span, finding.code))
     notes = []

@@ -64,6 +64,17 @@ def _missing_parameter(facts: Facts) -> Iterator[cst.CSTNode]:
             yield item.name
 
 
+def _default_of_tensor(facts: Facts) -> Iterator[cst.CSTNode]:
+    of = facts.file.resolver.annotation
+    constants = (cst.BaseNumber, cst.BaseString)
+    for item in parameters(facts.node.params):
+        default = item.default
+        name = default.value if isinstance(default, cst.Name) else None
+        constant = isinstance(default, constants) or name in ("None", "True", "False")
+        if default is not None and constant and of(item.annotation).kind == "tensor":
+            yield default
+
+
 def _method_of(facts: Facts) -> cst.ClassDef | None:
     parents = facts.function.parents
     return parents[-1] if parents and isinstance(parents[-1], cst.ClassDef) else None
@@ -477,5 +488,27 @@ def f(size: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return size.relu()
 """,
         detect=_no_rust_name,
+    ),
+    Form(
+        code="RXTP-FORM-021",
+        id="default_of_tensor",
+        title="a default value of a tensor parameter",
+        reason="The function is native and takes tensors only: a call that leaves this parameter "
+        "out raises TypeError, also where the Python function would not.",
+        advice="Leave the default out, and write a second function for calls without the tensor.",
+        example="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D = None) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+""",
+        instead="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+
+
+def without_bias(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return F.linear(x, w)
+""",
+        detect=_default_of_tensor,
+        fails_calls=True,
     ),
 )
