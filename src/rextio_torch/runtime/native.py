@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, takewhile
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -85,6 +87,24 @@ def configure(engine: str, simd: str) -> None:
     """
     if _library().rextio_torch_configure(engine.encode(), simd.encode()) != 0:
         raise ValueError(f"no engine {engine!r} with instruction set {simd!r} on this machine")
+
+
+@contextmanager
+def observed() -> Iterator[Callable[[], list[int]]]:
+    """Give a function that returns how many operations the fused engine ran as one, each time.
+
+    For tests; not thread-safe.
+    """
+    import ctypes
+
+    library = _library()
+    size = library.rextio_torch_observed
+    size.argtypes, size.restype = [ctypes.c_size_t], ctypes.c_size_t
+    library.rextio_torch_observe(1)
+    try:
+        yield lambda: list(takewhile(bool, map(size, count())))
+    finally:
+        library.rextio_torch_observe(0)
 
 
 def _library() -> Any:

@@ -46,6 +46,8 @@ pub struct Engine<'a> {
     /// Whether the function has ended: no operation follows, whatever names still stand for
     /// tensors.
     pub last: bool,
+    /// Told how many operations ran as one, each time some did.
+    pub observer: Option<fn(usize)>,
 }
 
 /// A pointer that several threads write disjoint parts of.
@@ -135,6 +137,12 @@ impl Engine<'_> {
         }
     }
 
+    fn ran(&self, operations: usize) {
+        if let Some(observer) = self.observer {
+            observer(operations);
+        }
+    }
+
     fn compute(&self, shape: &Shape, operation: &Operation) -> Result<(Buffer, View)> {
         match operation {
             Operation::Unary(op, input) => match self.product_before(input) {
@@ -175,9 +183,11 @@ impl Engine<'_> {
             }
         }
         if let Some(done) = self.single(shape, operation) {
+            self.ran(1);
             return done;
         }
         let region = Region::new((rows, columns), operation, |node| self.value(node))?;
+        self.ran(region.operations());
         let (buffer, data) = f32_buffer(rows * columns)?;
         let view = View::dense(data.0, rows, columns, region.order);
         self.run_region(SharedRegion(region), data);
@@ -262,6 +272,7 @@ impl Engine<'_> {
         let transposed = product.right_transposed || product.right_is_column;
         let right = Readable(if transposed { right.transposed() } else { right });
         let bias = product.bias.as_ref().map(|bias| self.value(bias)).transpose()?;
+        self.ran(1 + usize::from(op.is_some()));
         let (m, k, n) = (left.0.rows, left.0.columns, right.0.columns);
         let bias = bias.map(|bias| bias.broadcast_to(1, n));
         let (buffer, out) = f32_buffer(m * n)?;
@@ -348,11 +359,13 @@ impl Engine<'_> {
         let view = View::contiguous(out.0, rows, columns);
         if along_rows(input, dim) {
             if let Some(region) = self.feeding_region(input)? {
+                self.ran(1 + region.0.operations());
                 self.reduce_region(op, &region, out);
                 return Ok((buffer, view));
             }
         }
         let operand = oriented(self.value(input)?, input, dim);
+        self.ran(1);
         let (lines, length) = (operand.0.rows, operand.0.columns);
         let work = 0.2 * (lines * length) as f64;
         if self.threads.split_lines(lines, 16, work) {
@@ -434,6 +447,7 @@ impl Engine<'_> {
         let work = 1.0 * (rows * columns) as f64;
         if !along_rows(input, dim) {
             let operand = self.adjacent(Readable(self.value(input)?), out);
+            self.ran(1);
             if self.threads.split_lines(columns, WIDTH, work) {
                 self.softmax_of_long_lines(0, operand, out);
                 return Ok((buffer, view));
@@ -451,6 +465,7 @@ impl Engine<'_> {
         }
         let is_long = self.threads.split_lines(rows, 1, work);
         if let Some(region) = self.feeding_region(input)? {
+            self.ran(1 + region.0.operations());
             if is_long {
                 self.run_region(region, out);
                 self.softmax_of_long_lines(1, Readable(view), out);
@@ -473,6 +488,7 @@ impl Engine<'_> {
             return Ok((buffer, view));
         }
         let operand = Readable(self.value(input)?);
+        self.ran(1);
         if is_long {
             self.softmax_of_long_lines(1, self.adjacent(operand, out), out);
             return Ok((buffer, view));
@@ -540,6 +556,7 @@ impl Engine<'_> {
         let count = rows * columns;
         let buffer = Buffer::new(count, size_of::<i64>())?;
         let operand = oriented(self.value(input)?, input, dim);
+        self.ran(1);
         let out = Shared(buffer.data().cast());
         let length = operand.0.columns;
         let work = 0.3 * (count * length) as f64;
