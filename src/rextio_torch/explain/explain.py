@@ -324,6 +324,8 @@ def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bo
         return undefined[1] in facts.local_names
     if blocker.line == facts.file.span(facts.node).line:
         return True
+    if any(facts.file.span(node).covers(blocker.line, column) for node in facts.following_sites):
+        return True
     starts = {facts.file.span(node) for node in facts.unknown_sites}
     unknown = any((span.line, span.column) == (blocker.line, column) for span in starts)
     inside = any(finding.span.line == blocker.line for finding in findings)
