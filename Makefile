@@ -11,7 +11,7 @@ export REXTIO_TORCH_CACHE_DIR ?= $(CURDIR)/.cache/rextio-torch
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test lint types mutation bench docs scoreboards format lock clean
+.PHONY: demo test lint types mutation arm64 bench docs scoreboards format lock clean
 
 demo: $(VENV)/.installed
 	python examples/digits/demo.py
@@ -29,6 +29,10 @@ types: $(VENV)/.installed
 # Whether the tests notice deliberate mistakes; FAMILIES="softmax claims" for some of them.
 mutation: $(VENV)/.installed
 	python -m tools.mutation $(FAMILIES)
+
+# The kernels and the engine as AArch64 code under qemu; Debian 12 on x86_64, docs/platforms.md.
+arm64: $(VENV)/.installed
+	python -m tools.arm64
 
 # All peers, shapes and thread counts; QUICK=--quick for a subset of two minutes.
 bench: $(VENV)/.installed

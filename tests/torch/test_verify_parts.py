@@ -344,3 +344,34 @@ def test_what_is_said_of_inputs_must_concern_a_function() -> None:
         Inputs({}, {"n": "two"}, {}).request("f", known["f"])
     with pytest.raises(VerifyError, match="of rank 1"):
         cases(f, Request(shapes={"x": (4,)}))
+
+
+UNVERIFIED = """
+from rextio_torch.types import TensorF32Cpu2D
+
+def first(x: TensorF32Cpu2D, sizes: list[int]) -> TensorF32Cpu2D:
+    return x.relu()
+
+def second(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+def third(x: TensorF32Cpu2D, mode: str) -> TensorF32Cpu2D:
+    return x.relu()
+"""
+
+
+def test_a_function_without_inputs_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "unverified_source.py").write_text(UNVERIFIED)
+    wanted = [
+        Wanted("unverified_source", name, str(tmp_path)) for name in ("first", "second", "third")
+    ]
+    told: list[Any] = []
+    found = record(wanted, "id", Inputs({}, {}, {}), None, told.append)
+    assert [function.name for function in found.functions] == ["unverified_source.second"]
+    missed = {event["function"]: event for event in told if event["event"] == "unverified"}
+    assert list(missed) == ["unverified_source.first", "unverified_source.third"]
+    assert "parameter sizes" in missed["unverified_source.first"]["message"]
+    assert "--value mode=" in missed["unverified_source.third"]["repair"]
+    # Alone it is an error.
+    with pytest.raises(VerifyError, match="parameter sizes"):
+        record(wanted[:1], "id", Inputs({}, {}, {}), None, told.append)

@@ -425,6 +425,37 @@ def test_what_fuses(tmp_path: Path) -> None:
     assert "up to 32 operations" in loop.fused[0].how
 
 
+#: Bodies in which an operation follows a form that Rextio does not compile, and all codes found.
+FOLLOWING = {
+    "power": ("h = x ** 2\n    return F.softmax(h, dim=-1)", {"FORM-062", "TORCH-019"}),
+    "minus": ("h = -x\n    g = F.softmax(h, dim=1)\n    return g.relu()", {"FORM-060"}),
+    "row": ("h = x[0]\n    g = F.softmax(h, dim=1)\n    return x + g", {"FORM-070", "TORCH-019"}),
+    "slice": ("h = x[1:]\n    return F.softmax(h, dim=1)", {"FORM-070"}),
+    "transposed": ("h = x.T @ w\n    return h.mean(dim=-1)", {"FORM-069", "TORCH-017"}),
+    "rejected": ("h = F.softmax(x, dim=-1)\n    return h.sum(dim=-1)", {"TORCH-019", "TORCH-018"}),
+    "number": (
+        "h = x * 2.0\n    g = h.tanh()\n    return g.sum(dim=3)",
+        {"TORCH-015", "TORCH-018"},
+    ),
+    # One of two ranks: nothing is said of what follows.
+    "mean": ("h = x.mean(dim=-1)\n    return F.softmax(h, dim=1)", {"TORCH-017"}),
+}
+
+
+def test_what_follows_an_unsupported_form_has_a_reason_of_its_own_or_none(tmp_path: Path) -> None:
+    signature = "(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D"
+    functions = [f"def {name}{signature}:\n    {body}\n" for name, (body, _) in FOLLOWING.items()]
+    root = write_project(tmp_path, {"m": "\n\n".join([HEADER, *functions])})
+    answer = explain_path(root, Environment.current())
+    found = {
+        function.qualname.removeprefix("m."): {
+            finding.code.removeprefix("RXTP-") for finding in function.findings
+        }
+        for function in answer.functions
+    }
+    assert found == {name: codes for name, (_, codes) in FOLLOWING.items()}
+
+
 def test_rows_say_how_the_engine_computes_them() -> None:
     """As the engine's own operations do: unary and binary ones, products, reductions."""
     engine = REPOSITORY / "src" / "rextio_torch" / "runtime" / "rust" / "src"

@@ -78,6 +78,18 @@ def test_a_process_that_ended_is_a_failure_without_any_failed_case() -> None:
     assert lines(ended)[-1] == "0 calls, 0 failed, ended early"
 
 
+def test_a_function_that_was_not_called_is_no_pass() -> None:
+    missed = {"function": "model.g", "message": "model.g: no value can be made for parameter o",
+              "expected": "int", "found": "dict", "repair": None}  # fmt: skip
+    found = result(tally(), unverified=[missed])
+    assert found.failed
+    assert found.to_dict()["unverified"] == [missed]
+    text = plain(found)
+    at = text.index("not verified: model.g: no value can be made for parameter o")
+    assert text[at + 1 : at + 3] == ["  expected: int", "  found: dict"]
+    assert text[-1] == "100 calls, 0 failed, 1 not verified"
+
+
 def test_the_command_to_reproduce_repeats_what_was_asked() -> None:
     options = Options(shapes={"x": [8, 16]}, values={"n": "3"}, inputs=Path("in puts.pt"))
     text = options.reproduce(["model"], tally(), "small-n=3")

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -27,6 +27,9 @@ from rextio_torch.cli.module import check_module
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
 from rextio_torch.cli.toolchain import Toolchain
+
+if TYPE_CHECKING:
+    from rextio_torch.explain.model import Explanation
 
 _PATH = click.Path(path_type=Path)
 
@@ -80,7 +83,7 @@ def explain_command(path: Path, strict: bool, as_json: bool) -> None:
     from rextio_torch.cli import explain as explain_module
 
     answer = explain_module.explain_path(path, Environment.current())
-    lacking = answer.not_native if strict else []
+    lacking = _lacking(answer) if strict else []
     if as_json:
         print_json(answer.to_dict(), ok=not lacking)
     else:
@@ -88,8 +91,22 @@ def explain_command(path: Path, strict: bool, as_json: bool) -> None:
         source = explain_module.source_lines(answer)
         for line in explain_module.lines(answer, width, source=source):
             click.echo(line)
+    _refuse(lacking)
+
+
+def _lacking(result: Explanation | BuildResult) -> list[str]:
+    """Say what is missing where every function is required to be native."""
+    named = [
+        ("not native", result.not_native),
+        ("native, but with a default that is no tensor", result.wrong_defaults),
+    ]
+    return [f"{what}: {', '.join(names)}" for what, names in named if names]
+
+
+def _refuse(lacking: list[str]) -> None:
+    for text in lacking:
+        click.echo(f"error: {text}", err=True)
     if lacking:
-        click.echo(f"error: not native: {', '.join(lacking)}", err=True)
         raise SystemExit(1)
 
 
@@ -110,14 +127,12 @@ def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     source.
     """
     result = build_project(path, Environment.current(), Display(Console(stderr=as_json)))
-    lacking = result.not_native if require_native else []
+    lacking = _lacking(result) if require_native else []
     if as_json:
         print_json(result.to_dict(), ok=not lacking)
     else:
         _show_result(result)
-    if lacking:
-        click.echo(f"error: not native: {', '.join(lacking)}", err=True)
-        raise SystemExit(1)
+    _refuse(lacking)
 
 
 def _show_result(result: BuildResult) -> None:
@@ -135,6 +150,10 @@ def _show_result(result: BuildResult) -> None:
         click.echo(f"{mark}  {function.qualname:<{width}}  {text}")
         if function.suggestion:
             click.echo(f"        {'':<{width}}  instead: {function.suggestion}")
+        if function.native and function.wrong_defaults:
+            names = ", ".join(function.wrong_defaults)
+            text = f"warning: {names}: the default is no tensor, a call without it is a TypeError"
+            click.echo(f"        {'':<{width}}  {text}")
     seconds = result.seconds
     if not native:
         click.echo("no native function")
@@ -257,7 +276,8 @@ def verify_command(
 
     Builds first where that is needed. Inputs are made for the function's shapes, in many layouts,
     with NaN, infinities, signed zeros and denormal numbers among them, and both engines run, with
-    every instruction set of this machine. Exits with 1 on any difference.
+    every instruction set of this machine. Exits with 1 on any difference, and where no inputs
+    could be made for a function.
     """
     from rextio_torch.cli import verify as verify_module
 

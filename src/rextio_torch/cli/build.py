@@ -52,6 +52,11 @@ class BuildResult:
         """The functions with tensor annotations that run in Python."""
         return [f.qualname for f in self.functions if f.has_tensors and not f.native]
 
+    @property
+    def wrong_defaults(self) -> list[str]:
+        """The native functions that fail where a call leaves a parameter out."""
+        return [f.qualname for f in self.functions if f.native and f.wrong_defaults]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data."""
         return {
@@ -59,6 +64,7 @@ class BuildResult:
             "source_id": self.source_id,
             "functions": [function.to_dict() for function in self.functions],
             "not_native": self.not_native,
+            "wrong_defaults": self.wrong_defaults,
             "module": None if self.module is None else str(self.module),
             "python_path": str(python_path(self.project)),
             "core_wheel": None if self.core_wheel is None else str(self.core_wheel),

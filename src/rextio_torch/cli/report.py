@@ -29,6 +29,8 @@ class Function:
     suggestion: str | None = None
     #: Whether its signature names one of this plugin's tensor types.
     has_tensors: bool = False
+    #: Its tensor parameters whose default is no tensor: a call that leaves one out fails.
+    wrong_defaults: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the function as JSON-ready data."""
@@ -65,7 +67,8 @@ def functions(check: Mapping[str, Any]) -> list[Function]:
     result = []
     for module in check.get("modules", ()):
         name = f"{module.get('module_name')}."
-        tensors = [name + found for found in tensor_functions(Path(module.get("file_path", "")))]
+        found = tensor_functions(Path(module.get("file_path", "")))
+        tensors = {name + function: tuple(defaults) for function, defaults in found.items()}
         listed = [_function(function) for function in module.get("functions", ())]
         seen = {function.qualname for function in listed}
         listed += [
@@ -73,7 +76,12 @@ def functions(check: Mapping[str, Any]) -> list[Function]:
             for missing in tensors
             if missing not in seen
         ]
-        listed = [replace(f, has_tensors=f.qualname in tensors) for f in listed]
+        listed = [
+            replace(
+                f, has_tensors=f.qualname in tensors, wrong_defaults=tensors.get(f.qualname, ())
+            )
+            for f in listed
+        ]
         result += listed
     return result
 

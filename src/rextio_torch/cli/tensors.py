@@ -11,33 +11,46 @@ from rextio_torch.ops.model import ALL_TYPES
 _MARKERS = frozenset(tensor_type.marker for tensor_type in ALL_TYPES)
 
 
-def tensor_functions(source: Path) -> list[str]:
+def tensor_functions(source: Path) -> dict[str, list[str]]:
     """Return the functions and methods with a marker in their signature, as `f` or `Class.f`.
 
-    Annotations in quotes and other names for a marker are not seen, nor functions in functions.
+    With each, its tensor parameters whose default is a constant, and so no tensor. Annotations in
+    quotes and other names for a marker are not seen, nor functions in functions.
     """
     try:
-        return list(_found(ast.parse(source.read_bytes()), ""))
+        return dict(_found(ast.parse(source.read_bytes()), ""))
     except (OSError, SyntaxError, ValueError):
-        return []
+        return {}
 
 
-def _found(node: ast.AST, prefix: str) -> Iterator[str]:
+def _found(node: ast.AST, prefix: str) -> Iterator[tuple[str, list[str]]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            if _has_marker(child):
-                yield prefix + child.name
+            signature = [child.args, *([child.returns] if child.returns else [])]
+            if any(map(_has_marker, signature)):
+                yield prefix + child.name, list(_constant_defaults(child.args))
         elif isinstance(child, ast.ClassDef):
             yield from _found(child, f"{prefix}{child.name}.")
         else:
             yield from _found(child, prefix)
 
 
-def _has_marker(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    signature = [function.args, *([function.returns] if function.returns else [])]
+def _constant_defaults(arguments: ast.arguments) -> Iterator[str]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    first = len(positional) - len(arguments.defaults)
+    pairs = [
+        *zip(positional[first:], arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    for argument, default in pairs:
+        annotated = argument.annotation is not None and _has_marker(argument.annotation)
+        if annotated and isinstance(default, ast.Constant):
+            yield argument.arg
+
+
+def _has_marker(part: ast.AST) -> bool:
     names = (
         node.id if isinstance(node, ast.Name) else node.attr
-        for part in signature
         for node in ast.walk(part)
         if isinstance(node, ast.Name | ast.Attribute)
     )

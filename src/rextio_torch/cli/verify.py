@@ -70,11 +70,14 @@ class VerifyResult:
     notes: list[str]
     #: What ended the process, if something did; functions after it were not run.
     crash: str | None = None
+    #: Native functions that no inputs could be made for, and why.
+    unverified: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
-        """Whether anything was wrong."""
-        return self.crash is not None or any(tally["failed"] for tally in self.tallies)
+        """Whether anything was wrong, or not looked at."""
+        ended = self.crash is not None or bool(self.unverified)
+        return ended or any(tally["failed"] for tally in self.tallies)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data."""
@@ -85,6 +88,7 @@ class VerifyResult:
             "results": self.tallies,
             "notes": self.notes,
             "crash": self.crash,
+            "unverified": self.unverified,
         }
 
 
@@ -127,7 +131,8 @@ def verify(
             )
         if options.save is not None:
             shutil.copyfile(bundle, options.save)
-        return _check(bundle, project, [str(path)], options, environment, display)
+        result = _check(bundle, project, [str(path)], options, environment, display)
+        return replace(result, unverified=[_data(event) for event in recorded.of("unverified")])
 
 
 def check_bundle(
@@ -170,7 +175,7 @@ def _check(
     outcome.require("the check", started="engine")
     tallies = []
     for event in outcome.of("tally"):
-        tally = {name: value for name, value in event.items() if name != "event"}
+        tally = _data(event)
         for failure in tally["failures"]:
             failure["reproduce"] = options.reproduce(start, tally, failure["case"])
         tallies.append(tally)
@@ -183,6 +188,10 @@ def _check(
         [event["text"] for event in outcome.of("note")],
         None if outcome.is_done else _crash(outcome, options, start),
     )
+
+
+def _data(event: Event) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name != "event"}
 
 
 def _crash(outcome: Outcome, options: Options, start: Sequence[str]) -> str:
@@ -249,6 +258,10 @@ def lines(result: VerifyResult) -> list[str]:
         told = len(tally["failures"])
         if tally["failed"] > told:
             found.append(f"  and {tally['failed'] - told} more cases of {tally['function']}")
+    for item in result.unverified:
+        found.append(f"not verified: {item['message']}")
+        words = [(word, item[word]) for word in ("expected", "found", "repair") if item[word]]
+        found += [f"  {word}: {text}" for word, text in words]
     if result.crash is not None:
         found.append(f"failed: {result.crash}")
         found.append("  the functions and engines after that were not run")
@@ -256,5 +269,7 @@ def lines(result: VerifyResult) -> list[str]:
     cases = sum(tally["cases"] for tally in result.tallies)
     failed = sum(tally["failed"] for tally in result.tallies)
     found.append(f"module: {result.module} (source {result.source_id[:12] or 'unknown'})")
-    found.append(f"{cases} calls, {failed} failed" + (", ended early" if result.crash else ""))
+    rest = f", {len(result.unverified)} not verified" if result.unverified else ""
+    rest += ", ended early" if result.crash else ""
+    found.append(f"{cases} calls, {failed} failed{rest}")
     return found

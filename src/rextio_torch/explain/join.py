@@ -26,6 +26,7 @@ from rextio_torch.ops.table import OPERATORS
 _PACKAGE = b"rextio_torch"
 _OPERATORS = {operator.id: operator for operator in OPERATORS}
 _STOPS_BUILD = {form.code for form in FORMS if form.stops_build}
+_FAILS_CALLS = {form.code for form in FORMS if form.fails_calls}
 _SIGNATURE_CODES = {form.code for form in signature.ROWS}
 # Rextio's words for what only follows from something else that it reports.
 _UNDEFINED = re.compile(r"name '(.+?)' is not defined in this scope")
@@ -148,7 +149,8 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
             return _Answer(
                 Explained(qualname, file.label, span, outcome="python", findings=stopping)
             )
-        return _Answer(_native(facts, verdict, qualname, span))
+        failing = tuple(finding for finding in findings if finding.code in _FAILS_CALLS)
+        return _Answer(replace(_native(facts, verdict, qualname, span), findings=failing))
     rest, whole_file, whole_project = _unexplained(facts, verdict, findings)
     findings = sorted({*findings, *rest}, key=lambda finding: (finding.span, finding.code))
     notes = []
@@ -320,6 +322,8 @@ def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bo
     if undefined is not None:
         return undefined[1] in facts.local_names
     if blocker.line == facts.file.span(facts.node).line:
+        return True
+    if any(facts.file.span(node).covers(blocker.line, column) for node in facts.following_sites):
         return True
     starts = {facts.file.span(node) for node in facts.unknown_sites}
     unknown = any((span.line, span.column) == (blocker.line, column) for span in starts)

@@ -58,6 +58,8 @@ class Form:
     other: str | None = None
     #: Whether Rextio's analysis takes the form for native, and only its code generator refuses it.
     stops_build: bool = False
+    #: Whether the function is native all the same, and only some calls of it fail.
+    fails_calls: bool = False
 
     def __post_init__(self) -> None:
         """Reject a row that cannot be shown or that detects nothing."""
@@ -165,6 +167,11 @@ class Explanation:
         """The functions that run in Python."""
         return [function.qualname for function in self.functions if not function.native]
 
+    @property
+    def wrong_defaults(self) -> list[str]:
+        """The native functions that fail where a call leaves a parameter out."""
+        return [f.qualname for f in self.functions if f.native and f.findings]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as JSON-ready data; `schema` counts changes that break readers."""
         return {
@@ -177,5 +184,6 @@ class Explanation:
             ],
             "everywhere": [finding.to_dict() for finding in self.everywhere],
             "not_native": self.not_native,
+            "wrong_defaults": self.wrong_defaults,
             "notes": list(self.notes),
         }

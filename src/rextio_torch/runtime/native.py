@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, takewhile
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, TypeVar
 
@@ -90,6 +92,26 @@ def configure(engine: str, simd: str) -> None:
     ]
     if any(failures):
         raise ValueError(f"no engine {engine!r} with instruction set {simd!r} on this machine")
+
+
+@contextmanager
+def observed() -> Iterator[Callable[[], list[int]]]:
+    """Give a function that returns how many operations the fused engine ran as one, each time.
+
+    For tests; not thread-safe.
+    """
+    import ctypes
+
+    libraries = _libraries()
+    sizes = [library.rextio_torch_observed for library in libraries]
+    for size, library in zip(sizes, libraries, strict=True):
+        size.argtypes, size.restype = [ctypes.c_size_t], ctypes.c_size_t
+        library.rextio_torch_observe(1)
+    try:
+        yield lambda: [run for size in sizes for run in takewhile(bool, map(size, count()))]
+    finally:
+        for library in libraries:
+            library.rextio_torch_observe(0)
 
 
 def _is_native_module(name: str | None) -> bool:

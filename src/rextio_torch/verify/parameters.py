@@ -51,6 +51,6 @@ def parameters_of(function: Callable[..., Any], name: str) -> list[Parameter]:
                 f"{name}: no value can be made for parameter {parameter.name}",
                 expected=f"{', '.join(_TENSORS)}, {', '.join(SCALAR_TYPES)}",
                 found=str(annotation),
-                repair="name the other functions with --function",
+                repair="compare this function in a test of your own",
             )
     return found

@@ -42,28 +42,44 @@ def record(
     case: str | None,
     say: Say,
 ) -> Bundle:
-    """Record calls of functions; raises `VerifyError` if there is a function without inputs."""
-    functions = []
-    found = [(item, load_source(item)) for item in wanted]
-    known = {item.qualname: parameters_of(function, item.qualname) for item, function in found}
+    """Record calls of functions.
+
+    A function that no inputs can be made for is told as `unverified`, and the others are recorded;
+    raises its `VerifyError` if there is no other.
+    """
+    functions: list[RecordedFunction] = []
+    problems: dict[str, VerifyError] = {}
+    known: dict[str, list[Parameter]] = {}
+    found = {item.qualname: load_source(item) for item in wanted}
+    for name, function in found.items():
+        try:
+            known[name] = parameters_of(function, name)
+        except VerifyError as error:
+            problems[name] = error
     inputs.check(known)
-    for number, (item, function) in enumerate(found):
-        say({"event": "recording", "function": item.qualname, "number": number})
-        parameters = known[item.qualname]
-        request = inputs.request(item.qualname, parameters)
+    for number, (name, parameters) in enumerate(known.items()):
+        say({"event": "recording", "function": name, "number": number})
+        request = inputs.request(name, parameters)
+        try:
+            cases = list(cases_of(found[name], name, parameters, request))
+        except VerifyError as error:
+            problems[name] = error
+            continue
         calls = [
-            _call(function, chosen)
-            for chosen in cases_of(function, item.qualname, parameters, request)
-            if case is None or chosen.name == case
+            _call(found[name], chosen) for chosen in cases if case is None or chosen.name == case
         ]
         if not calls:
             raise VerifyError(
-                f"{item.qualname} has no case {case}",
+                f"{name} has no case {case}",
                 expected="the name of a case, as a failure shows it",
                 found=str(case),
-                repair=f"leave out --case, and give --function {item.qualname}",
+                repair=f"leave out --case, and give --function {name}",
             )
-        functions.append(RecordedFunction(item.qualname, calls))
+        functions.append(RecordedFunction(name, calls))
+    for name, problem in problems.items():
+        if not functions:
+            raise problem
+        say({"event": "unverified", "function": name, **problem.to_dict()})
     return Bundle(source_id, Origin.here(), functions)
 
 

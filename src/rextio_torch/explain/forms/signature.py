@@ -507,6 +507,41 @@ def f(size: TensorF32Cpu2D) -> TensorF32Cpu2D:
     detect=_no_rust_name,
 )
 
+
+def _default_of_tensor(facts: Facts) -> Iterator[cst.CSTNode]:
+    of = facts.file.resolver.annotation
+    constants = (cst.BaseNumber, cst.BaseString)
+    for item in parameters(facts.node.params):
+        default = item.default
+        name = default.value if isinstance(default, cst.Name) else None
+        constant = isinstance(default, constants) or name in ("None", "True", "False")
+        if default is not None and constant and of(item.annotation).kind == "tensor":
+            yield default
+
+
+DEFAULT_OF_TENSOR = Form(
+    code="RXTP-FORM-021",
+    id="default_of_tensor",
+    title="a default value of a tensor parameter",
+    reason="The function is native and takes tensors only: a call that leaves this parameter "
+    "out raises TypeError, also where the Python function would not.",
+    advice="Leave the default out, and write a second function for calls without the tensor.",
+    example="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D = None) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+
+
+def without_bias(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return F.linear(x, w)
+""",
+    detect=_default_of_tensor,
+    fails_calls=True,
+)
+
 ROWS = (
     OPTIONAL_TENSOR,
     TUPLE_RESULT,
@@ -528,4 +563,5 @@ ROWS = (
     EXEMPT,
     DEFINED_AGAIN,
     RUST_NAME,
+    DEFAULT_OF_TENSOR,
 )

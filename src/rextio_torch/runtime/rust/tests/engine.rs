@@ -31,7 +31,7 @@ struct Both {
 }
 
 fn engine_on(isa: Isa, threads: Threads) -> Engine<'static> {
-    Engine { isa, threads, products: &NoLibrary, last: false }
+    Engine { isa, threads, products: &NoLibrary, last: false, observer: None }
 }
 
 fn elements(view: View) -> Vec<f32> {

@@ -43,6 +43,8 @@ pub struct Engine<'a> {
     /// Whether the function has ended: no operation follows, whatever names still stand for
     /// tensors.
     pub last: bool,
+    /// Told how many operations ran as one, each time some did.
+    pub observer: Option<fn(usize)>,
 }
 
 /// A region that several threads run.
@@ -76,6 +78,12 @@ impl Engine<'_> {
                 own + inputs.iter().flatten().map(|input| self.work(input)).sum::<f64>()
             }
             _ => 0.0,
+        }
+    }
+
+    fn ran(&self, operations: usize) {
+        if let Some(observer) = self.observer {
+            observer(operations);
         }
     }
 

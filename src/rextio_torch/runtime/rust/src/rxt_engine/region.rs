@@ -64,6 +64,10 @@ impl Region {
         Ok(builder.finish())
     }
 
+    pub fn operations(&self) -> usize {
+        self.parts.code.len()
+    }
+
     /// Estimated nanoseconds for the whole region on one thread.
     pub fn work(&self) -> f64 {
         self.nanoseconds * (self.rows * self.columns) as f64

@@ -6,6 +6,7 @@ mod dlpack;
 mod identity;
 mod libtorch;
 mod modes;
+mod observed;
 pub mod ops;
 mod scope;
 mod settings;

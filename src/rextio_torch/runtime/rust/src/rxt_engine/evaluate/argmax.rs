@@ -16,6 +16,7 @@ impl Engine<'_> {
         let count = rows * columns;
         let buffer = Buffer::new(count, size_of::<i64>())?;
         let operand = oriented(self.value(input)?, input, dim);
+        self.ran(1);
         let out = Shared(buffer.data().cast());
         let length = operand.0.columns;
         let work = work::ARGMAX * (count * length) as f64;

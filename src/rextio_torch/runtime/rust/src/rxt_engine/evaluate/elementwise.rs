@@ -36,9 +36,11 @@ impl Engine<'_> {
             }
         }
         if let Some(done) = self.single(shape, operation) {
+            self.ran(1);
             return done;
         }
         let region = Region::new((rows, columns), operation, |node| self.value(node))?;
+        self.ran(region.operations());
         let (buffer, data) = f32_buffer(rows * columns)?;
         let view = View::dense(data.0, rows, columns, region.order);
         self.run_region(SharedRegion(region), data);

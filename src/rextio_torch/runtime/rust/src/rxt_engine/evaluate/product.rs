@@ -25,6 +25,7 @@ impl Engine<'_> {
         let transposed = product.right_transposed || product.right_is_column;
         let right = Readable(if transposed { right.transposed() } else { right });
         let bias = product.bias.as_ref().map(|bias| self.value(bias)).transpose()?;
+        self.ran(1 + usize::from(op.is_some()));
         let (m, k, n) = (left.0.rows, left.0.columns, right.0.columns);
         let bias = bias.map(|bias| bias.broadcast_to(1, n));
         let (buffer, out) = f32_buffer(m * n)?;

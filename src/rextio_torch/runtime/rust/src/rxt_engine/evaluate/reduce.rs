@@ -26,11 +26,13 @@ impl Engine<'_> {
         let view = View::contiguous(out.0, rows, columns);
         if along_rows(input, dim) {
             if let Some(region) = self.feeding_region(input)? {
+                self.ran(1 + region.0.operations());
                 self.reduce_region(op, &region, out);
                 return Ok((buffer, view));
             }
         }
         let operand = oriented(self.value(input)?, input, dim);
+        self.ran(1);
         let (lines, length) = (operand.0.rows, operand.0.columns);
         let work = work::REDUCE * (lines * length) as f64;
         if self.threads.split_lines(lines, 16, work) {

@@ -27,6 +27,7 @@ impl Engine<'_> {
         let work = work::SOFTMAX * (rows * columns) as f64;
         if !along_rows(input, dim) {
             let operand = self.adjacent(Readable(self.value(input)?), out);
+            self.ran(1);
             if self.threads.split_lines(columns, WIDTH, work) {
                 self.softmax_of_long_lines(0, operand, out);
                 return Ok((buffer, view));
@@ -44,6 +45,7 @@ impl Engine<'_> {
         }
         let is_long = self.threads.split_lines(rows, 1, work);
         if let Some(region) = self.feeding_region(input)? {
+            self.ran(1 + region.0.operations());
             if is_long {
                 self.run_region(region, out);
                 self.softmax_of_long_lines(1, Readable(view), out);
@@ -70,6 +72,7 @@ impl Engine<'_> {
             return Ok((buffer, view));
         }
         let operand = Readable(self.value(input)?);
+        self.ran(1);
         if is_long {
             self.softmax_of_long_lines(1, self.adjacent(operand, out), out);
             return Ok((buffer, view));
