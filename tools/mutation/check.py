@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import re
@@ -15,6 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+from tools.cargo import BuildError, test_programs
 from tools.mutation.model import Mutation
 from tools.mutation.rust import VARIABLE, write_crate
 
@@ -52,13 +52,10 @@ def survivors_in_kernels(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, b
     """Yield each row of the runtime crate, and whether its mistake went unnoticed."""
     crate = FOLDER / "crate"
     write_crate(CRATE, crate, rows)
-    built = _run(
-        ["cargo", "test", "--no-run", "--message-format=json"],
-        cwd=crate, timeout=900, variables={"CARGO_TARGET_DIR": str(FOLDER / "target")},
-    )  # fmt: skip
-    if built.returncode != 0:
-        raise MutationError(f"the copy with mistakes does not compile:\n{_errors(built.stdout)}")
-    programs = _programs(built.stdout)
+    try:
+        programs = test_programs(crate, {"CARGO_TARGET_DIR": str(FOLDER / "target")})
+    except BuildError as error:
+        raise MutationError(f"the copy with mistakes does not compile:\n{error}") from error
 
     def command(row: Mutation) -> list[str]:
         target, _, test = row.test.partition("::")
@@ -81,23 +78,6 @@ def survivors_in_kernels(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, b
             raise MutationError(f"{row.test} fails without a mistake:\n{done.stdout}{done.stderr}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(survives, enumerate(rows, start=1))
-
-
-def _programs(messages: str) -> dict[str, str]:
-    """Return the test programs that cargo built: `lib` for the crate's own, else by name."""
-    programs = {}
-    for line in messages.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message["profile"]["test"]:
-            target = message["target"]
-            programs["lib" if "lib" in target["kind"] else target["name"]] = message["executable"]
-    return programs
-
-
-def _errors(messages: str) -> str:
-    found = [json.loads(line) for line in messages.splitlines()]
-    rendered = [m["message"]["rendered"] for m in found if m["reason"] == "compiler-message"]
-    return "".join(text for text in rendered if text.startswith("error"))
 
 
 def survivors_in_rules(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bool]]:
