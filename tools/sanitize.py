@@ -7,7 +7,11 @@ for it is not stable, so the compiler is told to accept it (RUSTC_BOOTSTRAP). On
 compiled with it, not the standard library. `memcheck` is valgrind, which also finds reads of
 memory that nobody wrote; it has no AVX-512, so it runs AVX2 and portable code, on fewer cases.
 
-Both run with buffers of the exact size, none used again (REXTIO_TORCH_EXACT_MEMORY).
+`module` is AddressSanitizer in a native module inside Python: random objects are given to its
+functions (tests/native/fuzz/boundary.py). PyTorch itself is not instrumented, and leaks are not
+looked for: the interpreter has many.
+
+All run with buffers of the exact size, none used again (REXTIO_TORCH_EXACT_MEMORY).
 Exit 1 on a finding, 2 if a check cannot be done.
 """
 
@@ -20,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,39 +74,76 @@ CHECKS = (
     ),
 )  # fmt: skip
 BY_NAME = {check.name: check for check in CHECKS}
+MODULE = "module"
+#: Of random objects, for each engine.
+EXAMPLES = 1000
+
+
+def wrapper(name: str, flags: tuple[str, ...]) -> str:
+    """Return a program that cargo calls in place of rustc for the crate itself.
+
+    Its path is part of cargo's key, so each checker has programs of its own, and the dependencies
+    are compiled once, for the ordinary tests too.
+    """
+    folder = CACHE / "sanitize"
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / f"rustc-{name}"
+    program.write_text(f'#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec "$@" {" ".join(flags)}\n')
+    program.chmod(0o755)
+    return str(program)
 
 
 def compile_for(check: Check) -> dict[str, str]:
     """Build the test programs for a checker."""
-    folder = CACHE / "sanitize"
-    folder.mkdir(parents=True, exist_ok=True)
-    # A wrapper's path is part of cargo's key, so each checker has programs of its own, and the
-    # dependencies are compiled once, for the ordinary tests too.
-    wrapper = folder / f"rustc-{check.name}"
-    wrapper.write_text(f'#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec "$@" {" ".join(check.flags)}\n')
-    wrapper.chmod(0o755)
     return test_programs(
         CRATE,
         {
             "CARGO_TARGET_DIR": str(CACHE / "runtime-crate"),
             "REXTIO_TORCH_EXACT_MEMORY": "1",
-            "RUSTC_WORKSPACE_WRAPPER": str(wrapper),
+            "RUSTC_WORKSPACE_WRAPPER": wrapper(check.name, check.flags),
         },
     )
 
 
-def run(check: Check, name: str, program: str, cases: int | None = None) -> tuple[bool, str]:
-    """Run a test program under a checker; return whether it found nothing, and what it said."""
-    variables = {
-        "PROPTEST_FAILURE_PERSISTENCE": "off",
-        **check.variables,
-        **({} if cases is None else {"PROPTEST_CASES": str(cases)}),
+def check_module(examples: int) -> tuple[bool, str]:
+    """Build a native module with AddressSanitizer and give it random objects."""
+    project = CACHE / "sanitize" / "project"
+    project.mkdir(parents=True, exist_ok=True)
+    shutil.copy(REPOSITORY / "tests" / "native" / "sources" / "boundary.py", project)
+    build = {
+        **os.environ,
+        "REXTIO_TORCH_EXACT_MEMORY": "1",
+        "RUSTC_WORKSPACE_WRAPPER": wrapper("module", ("-Zsanitizer=address",)),
     }
-    skipped = [part for name in WITHOUT for part in ("--skip", name)]
-    done = subprocess.run(
-        [*check.command, program, *check.tests.get(name, ()), *skipped],
+    cli = [sys.executable, "-m", "rextio_torch.cli"]
+    for command in ("init", "build"):
+        done = _run([*cli, command, str(project)], build)
+        if done.returncode != 0:
+            raise BuildError(done.stdout)
+    # A library that Python loads finds the checker in the process; the C compiler has one.
+    library = _run(["gcc", "-print-file-name=libasan.so"], dict(os.environ)).stdout.strip()
+    variables = {
+        **os.environ,
+        "LD_PRELOAD": library,
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=0",
+        "REXTIO_NATIVE_MODE": "native",
+    }
+    built = project / ".rextio" / "build" / "python"
+    log = CACHE / "sanitize" / "cases"
+    fuzz = REPOSITORY / "tests" / "native" / "fuzz" / "boundary.py"
+    for engine in ("fused", "libtorch"):
+        arguments = [str(fuzz), str(built), str(project), str(log), engine, str(examples)]
+        done = _run([sys.executable, *arguments], variables)
+        if done.returncode != 0:
+            return False, f"{done.stdout}\nlast case: {log.read_text().splitlines()[-1:]}"
+    return True, done.stdout
+
+
+def _run(command: Sequence[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
         cwd=CRATE,
-        env={**os.environ, **variables},
+        env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -110,46 +151,62 @@ def run(check: Check, name: str, program: str, cases: int | None = None) -> tupl
         check=False,
         timeout=TIMEOUT,
     )
+
+
+def run(check: Check, name: str, program: str) -> tuple[bool, str]:
+    """Run a test program under a checker; return whether it found nothing, and what it said."""
+    variables = {**os.environ, "PROPTEST_FAILURE_PERSISTENCE": "off", **check.variables}
+    skipped = [part for name in WITHOUT for part in ("--skip", name)]
+    done = _run([*check.command, program, *check.tests.get(name, ()), *skipped], variables)
     return done.returncode == 0, done.stdout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen checks; return 1 on a finding, 2 if one cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m tools.sanitize", description=__doc__)
-    parser.add_argument("check", nargs="*", help=f"one of {', '.join(BY_NAME)}; all if none")
-    chosen = parser.parse_args(arguments).check or list(BY_NAME)
-    if unknown := sorted(set(chosen) - set(BY_NAME)):
+    parser.add_argument(
+        "check", nargs="*", help=f"one of {', '.join((*BY_NAME, MODULE))}; all if none"
+    )
+    chosen = parser.parse_args(arguments).check or [*BY_NAME, MODULE]
+    if unknown := sorted(set(chosen) - {*BY_NAME, MODULE}):
         parser.error(f"no such check: {', '.join(unknown)}")
     findings = 0
-    for check in (BY_NAME[name] for name in chosen):
-        if check.command and shutil.which(check.command[0]) is None:
-            print(f"error: {check.command[0]} is not installed", file=sys.stderr)
-            return 2
-        print(f"{check.name}: compiling", flush=True)
-        began = time.monotonic()
-        try:
-            programs = compile_for(check)
-        except BuildError as error:
-            print(f"error: the tests do not compile for {check.name}:\n{error}", file=sys.stderr)
-            return 2
-        print(f"{check.name}: compiled in {time.monotonic() - began:.0f} s", flush=True)
-        for name, program in sorted(programs.items()):
-            if check.tests.get(name) == ():
-                continue
-            began = time.monotonic()
-            clean, output = run(check, name, program)
-            passed = sum(map(int, re.findall(r"^test result: .* (\d+) passed", output, re.M)))
-            clean = clean and passed > 0
-            findings += not clean
-            print(
-                f"{'clean   ' if clean else 'FINDING '}  {check.name} {name}: {passed} tests, "
-                f"{time.monotonic() - began:.0f} s",
-                flush=True,
-            )
-            if not clean:
-                print(output, flush=True)
+    try:
+        for name in chosen:
+            for program, clean, said, output in _results(name):
+                findings += not clean
+                print(f"{'clean  ' if clean else 'FINDING'}  {name} {program}: {said}", flush=True)
+                if not clean:
+                    print(output, flush=True)
+    except (BuildError, FileNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     print("no findings" if findings == 0 else f"findings in {findings} programs")
     return 1 if findings else 0
+
+
+def _results(name: str) -> Iterator[tuple[str, bool, str, str]]:
+    """Yield each program of a check: its name, whether it is clean, in words, and its output."""
+    began = time.monotonic()
+    print(f"{name}: compiling", flush=True)
+    if name == MODULE:
+        clean, output = check_module(EXAMPLES)
+        yield "boundary", clean, f"{EXAMPLES} cases, {time.monotonic() - began:.0f} s", output
+        return
+    check = BY_NAME[name]
+    programs = compile_for(check)
+    print(f"{name}: compiled in {time.monotonic() - began:.0f} s", flush=True)
+    for program, path in sorted(programs.items()):
+        began = time.monotonic()
+        clean, output = run(check, program, path)
+        passed = sum(map(int, re.findall(r"^test result: .* (\d+) passed", output, re.M)))
+        yield (
+            program,
+            # Nothing ran, nothing is known.
+            clean and passed > 0,
+            f"{passed} tests, {time.monotonic() - began:.0f} s",
+            output,
+        )
 
 
 if __name__ == "__main__":

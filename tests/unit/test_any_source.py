@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fuzz import examples
 
 from rextio_torch.explain.forms.table import FORMS, HEADER, example_module
 from rextio_torch.explain.inference import Facts
@@ -151,7 +152,7 @@ def _assert_in_file(span: Span, file: SourceFile) -> None:
     assert (span.line, span.column) <= (span.end_line, span.end_column)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_SOURCES, st.sampled_from(["\n", "\r\n"]))
 def test_any_source(source: str, newline: str) -> None:
     text = source.replace("\n", newline).encode("utf-8", errors="surrogatepass")

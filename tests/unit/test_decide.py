@@ -24,6 +24,7 @@ from rextio.plugins.api import (
 )
 from support import forms
 from support.forms import BY_ID
+from support.fuzz import examples
 
 from rextio_torch.analysis import decide as decide_module
 from rextio_torch.analysis.decide import Call, Rejection, decide
@@ -364,7 +365,7 @@ def _lower(site: ClaimSite, *, in_scope: bool) -> str:
     return TorchPlugin().lower(site, context).rust
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(_SITES, _near()).map(_aligned), st.booleans())
 def test_any_site(site: ClaimSite, in_scope: bool) -> None:
     """Never an exception, always the same answer, and only what Rextio has been told about.
