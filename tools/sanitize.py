@@ -120,11 +120,15 @@ def check_module(examples: int) -> tuple[bool, str]:
         done = _run([*cli, command, str(project)], build)
         if done.returncode != 0:
             raise BuildError(done.stdout)
-    # A library that Python loads finds the checker in the process; the C compiler has one.
-    library = _run(["gcc", "-print-file-name=libasan.so"], dict(os.environ)).stdout.strip()
+    # A library that Python loads finds the checker in the process; the C compiler has one. It wants
+    # the library that throws C++ exceptions beside it.
+    libraries = [
+        _run(["gcc", f"-print-file-name={name}"], dict(os.environ)).stdout.strip()
+        for name in ("libasan.so", "libstdc++.so.6")
+    ]
     variables = {
         **os.environ,
-        "LD_PRELOAD": library,
+        "LD_PRELOAD": " ".join(libraries),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=0",
         "REXTIO_NATIVE_MODE": "native",
     }

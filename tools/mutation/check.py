@@ -80,6 +80,36 @@ def survivors_in_kernels(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, b
         yield from pool.map(survives, enumerate(rows, start=1))
 
 
+def survivors_in_native(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bool]]:
+    """Yield each row of the code that needs libtorch, and whether its mistake went unnoticed."""
+    folder = FOLDER / "native"
+    package = folder / PACKAGE.name
+    crate = package / CRATE.relative_to(PACKAGE)
+    without = shutil.ignore_patterns("target", "__pycache__", CRATE.name)
+    shutil.copytree(PACKAGE, package, ignore=without, dirs_exist_ok=True)
+    write_crate(CRATE, crate, rows)
+    variables = {"PYTHONPATH": str(folder), "REXTIO_TORCH_TEST_CACHE": str(folder / "cache")}
+
+    def run(tests: Sequence[str], number: int) -> subprocess.CompletedProcess[str]:
+        return _run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+            cwd=REPOSITORY,
+            timeout=1800,
+            variables={**variables, VARIABLE: str(number)},
+        )
+
+    done = run(sorted({row.test for row in rows}), 0)
+    if done.returncode != 0:
+        raise MutationError(f"the tests fail without a mistake:\n{done.stdout}{done.stderr}")
+    # One after the other: each run builds the one project again, of which nothing has changed.
+    for number, row in enumerate(rows, start=1):
+        done = run([row.test], number)
+        # Below zero: a signal ended the process, which nobody overlooks.
+        if done.returncode > 1:
+            raise MutationError(f"{row}: the tests did not run:\n{done.stdout}{done.stderr}")
+        yield row, done.returncode == 0
+
+
 def survivors_in_rules(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bool]]:
     """Yield each row of the Python package, and whether its mistake went unnoticed."""
     # Each row has a process of its own, forked from one that has imported what does not change.

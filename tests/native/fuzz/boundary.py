@@ -59,11 +59,24 @@ def tensor(dtype: torch.dtype, sizes: tuple[int, ...], *, requires_grad: bool = 
     return values.to(dtype).requires_grad_(requires_grad and dtype.is_floating_point)
 
 
+def has_memory(value: torch.Tensor) -> bool:
+    """Whether a storage is more than a size: PyTorch makes others, from zero tensors for example."""
+    try:
+        return not torch._is_zerotensor(value) and value.untyped_storage().data_ptr() != 0
+    except RuntimeError:
+        return False
+
+
+def stored(value: Any) -> Any:
+    """The tensor, if it has memory: PyTorch ends the process where its storage is changed else."""
+    if not has_memory(value):
+        raise ValueError("no memory")
+    return value
+
+
 def freed(value: Any, left: int) -> Any:
     """The tensor after its storage was given another size."""
-    if torch._is_zerotensor(value):
-        raise ValueError("PyTorch ends the process on the storage of a zero tensor")
-    value.untyped_storage().resize_(left)
+    stored(value).untyped_storage().resize_(left)
     return value
 
 
@@ -172,7 +185,7 @@ _RARE_CHANGES = (
     "dual({})",
     "fake({})",
     "torch._to_functional_tensor({})",
-    "{}.share_memory_()",
+    "stored({}).share_memory_()",
     "{}.numpy()",
     "{}.tolist()",
     "torch.quantize_per_tensor({}, 0.1, 0, torch.qint8)",
@@ -260,14 +273,12 @@ def _is_plain(value: Any, dtype: torch.dtype, rank: int) -> bool:
         return True
     last = sum((n - 1) * stride for n, stride in zip(value.shape, value.stride(), strict=True))
     bytes_needed = (value.storage_offset() + last + 1) * value.element_size()
-    storage = value.untyped_storage()
-    # PyTorch makes storages of some size and no memory, from zero tensors for example.
-    return value.numel() == 0 or (storage.data_ptr() != 0 and bytes_needed <= storage.nbytes())
+    enough = bytes_needed <= value.untyped_storage().nbytes()
+    return value.numel() == 0 or (enough and has_memory(value))
 
 
 def _memory(arguments: tuple[Any, ...]) -> list[torch.Tensor]:
-    stored = [value.detach() for value in arguments if not torch._is_zerotensor(value)]
-    return [storage_bits(value) for value in stored if value.untyped_storage().data_ptr() != 0]
+    return [storage_bits(value.detach()) for value in arguments if has_memory(value)]
 
 
 def _references(arguments: tuple[Any, ...]) -> list[int]:
