@@ -26,7 +26,8 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	mypy
 
-# Whether the tests notice deliberate mistakes; FAMILIES="softmax claims" for some of them.
+# Whether the tests notice deliberate mistakes; FAMILIES="softmax claims" for some of them, and
+# FAMILIES=native for those in the code that needs libtorch.
 mutation: $(VENV)/.installed
 	python -m tools.mutation $(FAMILIES)
 

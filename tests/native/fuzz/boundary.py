@@ -60,7 +60,7 @@ def tensor(dtype: torch.dtype, sizes: tuple[int, ...], *, requires_grad: bool = 
 
 
 def has_memory(value: torch.Tensor) -> bool:
-    """Whether a storage is more than a size: PyTorch makes others, from zero tensors for example."""
+    """Whether a storage is more than a size; PyTorch makes others, from zero tensors."""
     try:
         return not torch._is_zerotensor(value) and value.untyped_storage().data_ptr() != 0
     except RuntimeError:
@@ -68,9 +68,9 @@ def has_memory(value: torch.Tensor) -> bool:
 
 
 def stored(value: Any) -> Any:
-    """The tensor, if it has memory: PyTorch ends the process where its storage is changed else."""
-    if not has_memory(value):
-        raise ValueError("no memory")
+    """The tensor, if PyTorch survives a change of its storage: one with memory of its own."""
+    if not has_memory(value) or value.is_shared():
+        raise ValueError("no memory of its own")
     return value
 
 
