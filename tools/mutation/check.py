@@ -89,8 +89,12 @@ def survivors_in_native(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bo
     shutil.copytree(PACKAGE, package, ignore=without, dirs_exist_ok=True)
     write_crate(CRATE, crate, rows)
     variables = {"PYTHONPATH": str(folder), "REXTIO_TORCH_TEST_CACHE": str(folder / "cache")}
+    where = "import rextio_torch.runtime.loader as it; it.helpers(); print(it.__file__)"
 
     def run(tests: Sequence[str], number: int) -> subprocess.CompletedProcess[str]:
+        found = _run([sys.executable, "-c", where], cwd=folder, variables=variables)
+        if not found.stdout.startswith(str(package)) or not (crate / "src").is_dir():
+            raise MutationError(f"the tests import {found.stdout.strip()}, not {package}")
         return _run(
             [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
             cwd=REPOSITORY,
