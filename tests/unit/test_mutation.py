@@ -10,6 +10,7 @@ import pytest
 from tools.mutation.check import CRATE, PACKAGE, REPOSITORY
 from tools.mutation.kernels import KERNELS
 from tools.mutation.model import Mutation
+from tools.mutation.native import NATIVE
 from tools.mutation.rules import RULES
 from tools.mutation.rust import with_switches
 
@@ -19,7 +20,7 @@ def mutation(text: str, wrong: str) -> Mutation:
 
 
 def test_the_text_of_every_row_stands_once() -> None:
-    for rows, folder in ((RULES, PACKAGE), (KERNELS, CRATE / "src")):
+    for rows, folder in ((RULES, PACKAGE), ((*KERNELS, *NATIVE), CRATE / "src")):
         for row in rows:
             begin, end = row.span((folder / row.path).read_text(encoding="utf-8"))
             assert begin < end
@@ -27,7 +28,7 @@ def test_the_text_of_every_row_stands_once() -> None:
 
 
 def test_rows_are_distinct() -> None:
-    rows = [*RULES, *KERNELS]
+    rows = [*RULES, *KERNELS, *NATIVE]
     assert len({str(row) + row.path for row in rows}) == len(rows)
 
 
@@ -72,6 +73,7 @@ def _survivors_in_rules(rows: str) -> str:
     script = f"""
 from tools.mutation.check import survivors_in_rules
 from tools.mutation.model import Mutation
+from tools.mutation.native import NATIVE
 from tools.mutation.rules import RULES
 if __name__ == "__main__":
     print([str(row) for row, survives in survivors_in_rules({rows}) if survives])
