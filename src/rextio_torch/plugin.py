@@ -52,7 +52,7 @@ class TorchPlugin:
             "id": PLUGIN_ID,
             "name": "PyTorch inference",
             "target_language": "rust",
-            "packages": ["torch"],
+            "packages": list(self.covers().packages),
         }
 
     def covers(self) -> CoverageDecl:

@@ -473,6 +473,11 @@ KERNELS = (
         "(1, b) => «b»,", "b.max(1)",
     ),
     _shape(
+        "an in-place result may be larger than its first operand",
+        _IN_SHAPE + "an_in_place_result_has_the_shape_of_the_first_operand",
+        "if «shape != *left» {", "false",
+    ),
+    _shape(
         "a bias of another length is accepted", _IN_SHAPE + "linear_checks_weight_and_bias",
         "Some(bias) if «bias[0] != weight[0]» && bias[0] != 1", "bias[0] > weight[0]",
     ),

@@ -48,7 +48,9 @@ def operators_page() -> str:
         name = f"[{operator.id}](#{operator.id})"
         lines.append(f"| {name} | {_spellings(operator)} | [{code}]({_anchor(code)}) |")
     for operator in OPERATORS:
-        lines += ["", f"## {operator.id}", "", f"ATen schema: `{operator.schema}`", ""]
+        lines += ["", f"## {operator.id}", ""]
+        lines += [] if operator.note is None else [operator.note, ""]
+        lines += [f"ATen schema: `{operator.schema}`", ""]
         lines += [f"- `{text}`" for text in signature_texts(operator)]
         cuda = cuda_text(operator)
         if cuda is not None:

@@ -18,6 +18,10 @@ Shape: TypeAlias = tuple[int, ...]
 #: A literal that Rextio hands over from the source text.
 OptionValue: TypeAlias = bool | int | str | tuple[int, ...] | None
 Options: TypeAlias = Mapping[str, OptionValue]
+#: An ATen schema with one result: a new tensor, or the first operand, which it then writes to.
+_SCHEMA = re.compile(
+    r"[a-z_0-9]+(\.\w+)?\(([^!]*\) -> Tensor|Tensor\(a!\) [^!]*\) -> Tensor\(a!\))"
+)
 
 
 #: Of each dtype, its code in keys and markers, and its name in Rust.
@@ -280,6 +284,8 @@ class Operator:
     diagnostic: Diagnostic
     fusion: Fusion
     cuda: CudaForm | None = None
+    #: What the documentation says besides, of an operator that is not simply PyTorch's.
+    note: str | None = None
     #: The operation on a float64 tensor, where PyTorch's own loses too much even there to judge
     #: results by it.
     reference: Callable[[Any], Any] | None = None
@@ -294,7 +300,7 @@ class Operator:
         require(bool(self.spellings), "needs a spelling")
         require(bool(self.signatures), "needs a signature")
         require(
-            re.fullmatch(r"[a-z_0-9]+(\.\w+)?\(.*\) -> Tensor", self.schema) is not None,
+            _SCHEMA.fullmatch(self.schema) is not None,
             "schema is not an ATen schema",
         )
         require(re.fullmatch(r"[a-z][a-z_0-9]*", self.id) is not None, "id is not a Rust name")
