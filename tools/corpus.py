@@ -1,8 +1,8 @@
 """How much of the test corpus plain Rextio makes native: `python -m tools.corpus`.
 
 Counts what `rextio check` accepts and runs as native code (a Python shim does not count), for the
-corpus as it is, for each module in a project of its own, and for each function in a module of its
-own, with the imports and constants of the module it is from.
+corpus as it is, for each module in a project of its own, and for a project where each function has
+a module of its own, with the imports and constants of the one it is from.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def layouts(modules: dict[str, str]) -> Iterator[tuple[str, list[dict[str, str]]
     """Return the ways in which the corpus is checked: a title, and the projects of each."""
     yield "one project", [modules]
     yield "each module alone", [{name: text} for name, text in modules.items()]
-    alone = [
-        {name: single(text, function)}
+    alone = {
+        f"{name}_{function}": single(text, function)
         for name, text in modules.items()
         for function in written_functions(text)
-    ]
-    yield "each function alone", alone
+    }
+    yield "each function in a module of its own", [alone]
 
 
 def main() -> None:

@@ -28,7 +28,6 @@ def masked_attention(
     mask: Float32[torch.Tensor, "queries keys"],
     scale: Float32[torch.Tensor, "1"],
 ) -> Float32[torch.Tensor, "queries value"]:
-    """Attention with an additive mask, and dropout that inference turns off."""
     attn = (q @ k.t() * scale + mask).softmax(dim=-1)
     attn = F.dropout(attn, p=0.1, training=False)
     return attn @ v
@@ -50,7 +49,6 @@ def attention_entropy(
     q: Float32[torch.Tensor, "queries dim"],
     k: Float32[torch.Tensor, "keys dim"],
 ) -> Float32[torch.Tensor, "queries"]:
-    """How widely each query looks."""
     p = F.softmax(q @ k.T, dim=1)
     return -(p * p.log()).sum(dim=1)
 
@@ -82,7 +80,6 @@ def cosine_attention(
     v: Float32[torch.Tensor, "keys value"],
     temperature: Float32[torch.Tensor, "1"],
 ) -> Float32[torch.Tensor, "queries value"]:
-    """Attention by angle."""
     q = q / q.square().sum(dim=-1, keepdim=True).sqrt()
     k = k / k.square().sum(dim=-1, keepdim=True).sqrt()
     return ((q @ k.T) / temperature).softmax(dim=-1).matmul(v)
@@ -114,7 +111,6 @@ def iterative_refinement(
     memory: Float32[torch.Tensor, "keys dim"],
     hops: int = 2,
 ) -> Float32[torch.Tensor, "queries dim"]:
-    """Read from a memory several times."""
     for _ in range(hops):
         read = (q @ memory.T).softmax(dim=-1) @ memory
         q = q + read

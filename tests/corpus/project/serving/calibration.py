@@ -28,7 +28,6 @@ def platt_scale(
 def vector_scale(
     logits: TensorF32Cpu2D, scale: TensorF32Cpu1D, shift: TensorF32Cpu1D
 ) -> TensorF32Cpu2D:
-    """A scale and a shift for each class."""
     logits = logits * scale
     logits = logits + shift
     return F.softmax(logits, dim=-1)
@@ -50,7 +49,6 @@ def beta_calibration(
     b: TensorF32Cpu1D,
     c: TensorF32Cpu1D,
 ) -> TensorF32Cpu1D:
-    """Beta calibration of ``p``, where ``q`` is its complement."""
     logit = a * torch.log(p)
     logit -= b * torch.log(q)
     logit += c
@@ -75,7 +73,6 @@ def prior_shift(
 
 @torch.no_grad()
 def log_softmax(logits: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    """Log probabilities, as a difference."""
     return logits - logits.exp().sum(dim=CLASS_DIM, keepdim=True).log()
 
 
@@ -95,7 +92,6 @@ def annealed(
 def calibrated_label(
     logits: TensorF32Cpu2D, temperature: TensorF32Cpu1D, bias: TensorF32Cpu1D | None = None
 ) -> TensorI64Cpu1D:
-    """Most probable class after scaling."""
     if bias is not None:
         logits = logits + bias
     return (logits / temperature).argmax(dim=1)

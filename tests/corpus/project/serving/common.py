@@ -20,7 +20,6 @@ def row_norm(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
 
 
 def unit_rows(x: TensorF32Cpu2D, eps: TensorF32Cpu1D) -> TensorF32Cpu2D:
-    """Scale each row to length one; ``eps`` keeps zero rows finite."""
     return x / (row_norm(x) + eps)
 
 
@@ -34,5 +33,4 @@ def moments(x: TensorF32Cpu2D) -> tuple[TensorF32Cpu2D, TensorF32Cpu2D]:
 def halves(
     x: TensorF32Cpu2D, left: TensorF32Cpu2D, right: TensorF32Cpu2D
 ) -> tuple[TensorF32Cpu2D, TensorF32Cpu2D]:
-    """Project the same input twice."""
     return x @ left, x @ right

@@ -26,7 +26,6 @@ def average_probabilities(
 def weighted_vote(
     a: TensorF32Cpu2D, b: TensorF32Cpu2D, weight_a: TensorF32Cpu1D, weight_b: TensorF32Cpu1D
 ) -> TensorI64Cpu1D:
-    """Label that the weighted sum of two models prefers."""
     return (a.softmax(-1) * weight_a + b.softmax(-1) * weight_b).argmax(-1)
 
 
@@ -56,7 +55,6 @@ def calibrated_pair(
 
 @torch.no_grad()
 def disagreement(a: TensorF32Cpu2D, b: TensorF32Cpu2D, half: TensorF32Cpu1D) -> TensorF32Cpu1D:
-    """How far two models are apart on each example."""
     return metrics.js_divergence(a.softmax(dim=-1), b.softmax(dim=-1), half)
 
 
@@ -77,7 +75,6 @@ def snapshot_average(
 def stacked(
     a: TensorF32Cpu1D, b: TensorF32Cpu1D, wa: TensorF32Cpu1D, wb: TensorF32Cpu1D
 ) -> TensorF32Cpu1D:
-    """Logistic stacking of two scores."""
     z = wa * a
     z += wb * b
     return z.sigmoid()

@@ -13,7 +13,6 @@ EPS_POWER = 0.5
 
 
 def standardize(x: Matrix, mean: Vector, std: Vector) -> Matrix:
-    """Z-scores with the statistics of training."""
     return (x - mean) / std
 
 
@@ -33,7 +32,6 @@ def layer_norm(x: Matrix, gain: Vector, bias: Vector, eps: Vector) -> Matrix:
 
 
 def rms_norm(x: Matrix, gain: Vector, eps: Vector) -> Matrix:
-    """Root mean square norm."""
     rms = x.square().mean(-1, keepdim=True)
     rms = rms.add(eps).sqrt()
     return x.div(rms).mul(gain)
@@ -50,7 +48,6 @@ def batch_norm_inference(
 
 
 def min_max(x: Matrix, low: Vector, high: Vector) -> Matrix:
-    """Map the range of each feature to [0, 1]."""
     span = torch.subtract(high, low)
     return torch.divide(torch.subtract(x, low), span)
 
@@ -68,7 +65,6 @@ def signed_sqrt(x: Matrix, eps: Vector) -> Matrix:
 
 
 def l1_normalize(x: Matrix, eps: Vector) -> Matrix:
-    """Rows whose magnitudes sum to one."""
     total = torch.abs(x).sum(keepdim=True, dim=1)
     return x / (total + eps)
 
@@ -80,7 +76,6 @@ def l2_normalize(x: Matrix, eps: Vector) -> Matrix:
 
 
 def soft_clip(x: Matrix, limit: Vector) -> Matrix:
-    """Keep every feature within ``limit``, smoothly."""
     return limit * (x / limit).tanh()
 
 
@@ -100,7 +95,6 @@ def column_stats(x: Matrix, eps: Vector) -> Vector:
 
 
 def robust_scale(x: Matrix, median: Vector, iqr: Vector, clip: bool = False) -> Matrix:
-    """Scale by the interquartile range."""
     z = x - median
     z /= iqr
     if not clip:

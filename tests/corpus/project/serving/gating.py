@@ -14,7 +14,6 @@ def glu(x: TensorF32Cpu2D, w: TensorF32Cpu2D, v: TensorF32Cpu2D) -> TensorF32Cpu
 
 
 def swiglu(x: TensorF32Cpu2D, w: TensorF32Cpu2D, v: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    """Gated unit with a swish."""
     a, b = x @ w, x @ v
     return a * torch.sigmoid(a) * b
 
@@ -32,7 +31,6 @@ def gru_cell(
     w_new: TensorF32Cpu2D,
     u: TensorF32Cpu2D,
 ) -> TensorF32Cpu2D:
-    """One step of a gated recurrent unit."""
     hu = h @ u
     reset = (x @ w_reset + hu).sigmoid()
     update = (x @ w_update + hu).sigmoid()
@@ -65,7 +63,6 @@ def route(x: TensorF32Cpu2D, router: TensorF32Cpu2D, noise: TensorF32Cpu1D) -> T
 def film(
     x: TensorF32Cpu2D, context: TensorF32Cpu1D, w_scale: TensorF32Cpu2D, w_shift: TensorF32Cpu2D
 ) -> TensorF32Cpu2D:
-    """Scale and shift features as a context says."""
     scale, shift = context @ w_scale, context @ w_shift
     return x * scale + shift
 

@@ -14,7 +14,6 @@ def mlp(
     w2: "TensorF32Cpu2D",
     b2: "TensorF32Cpu1D",
 ) -> "TensorF32Cpu2D":
-    """Two layers."""
     x = F.relu(F.linear(x, w1, b1))
     x = F.linear(x, w2, b2)
     return x
@@ -34,7 +33,6 @@ def predict(x: TensorF32Cpu2D, weight: TensorF32Cpu2D, bias: TensorF32Cpu1D) -> 
 def predict_proba(
     x: TensorF32Cpu2D, weight: TensorF32Cpu2D, bias: TensorF32Cpu1D
 ) -> TensorF32Cpu2D:
-    """Probability of each class."""
     return (x @ weight.t() + bias).softmax(dim=1)
 
 
@@ -50,7 +48,6 @@ def residual_block(
 def residual_tower(
     x: TensorF32Cpu2D, weight: TensorF32Cpu2D, bias: TensorF32Cpu1D, depth: int = 4
 ) -> TensorF32Cpu2D:
-    """The same layer several times, with residuals."""
     h = x
     for _ in range(depth):
         h = h + torch.tanh(h.mm(weight) + bias)
@@ -89,7 +86,6 @@ def highway(
 def regression_head(
     x: TensorF32Cpu2D, hidden: TensorF32Cpu2D, bias: TensorF32Cpu1D, out: TensorF32Cpu1D
 ) -> TensorF32Cpu1D:
-    """A number for each row."""
     x = F.relu(F.linear(x, hidden, bias), inplace=False)
     x = x @ out
     return x
@@ -106,7 +102,6 @@ def squeeze_excite(x: TensorF32Cpu2D, w1: TensorF32Cpu2D, w2: TensorF32Cpu2D) ->
 def autoencoder_error(
     x: TensorF32Cpu2D, encode: TensorF32Cpu2D, decode: TensorF32Cpu2D
 ) -> TensorF32Cpu1D:
-    """Reconstruction error of each row."""
     code: TensorF32Cpu2D = torch.relu(x @ encode)
     error: TensorF32Cpu2D = code @ decode - x
     return (error**2).mean(dim=-1)

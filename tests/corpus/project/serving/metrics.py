@@ -23,7 +23,6 @@ def absolute_error(
     prediction: Annotated[torch.Tensor, TensorF32Cpu2D],
     target: Annotated[torch.Tensor, TensorF32Cpu2D],
 ) -> Annotated[torch.Tensor, TensorF32Cpu1D]:
-    """Mean absolute error of each example."""
     return (prediction - target).abs().mean(-1)
 
 
@@ -35,7 +34,6 @@ def rmse_per_output(prediction: Matrix, target: Matrix) -> Vector:
 
 
 def cross_entropy(logits: Matrix, target: Matrix) -> Vector:
-    """Cross entropy with one-hot or soft targets."""
     log_probs = logits.softmax(dim=-1).log()
     loss = -(target * log_probs)
     return loss.sum(dim=-1)
@@ -53,7 +51,6 @@ def kl_divergence(p: Matrix, q: Matrix) -> Vector:
 
 
 def js_divergence(p: Matrix, q: Matrix, half: Vector) -> Vector:
-    """Symmetric divergence."""
     m = half * (p + q)
     left, right = kl_divergence(p, m), kl_divergence(q, m)
     return half * (left + right)
@@ -68,7 +65,6 @@ def cosine_similarity(a: Matrix, b: Matrix, eps: Vector) -> Vector:
 
 
 def brier_score(logits: Matrix, target: Matrix) -> Vector:
-    """Brier score of each example."""
     probs = torch.softmax(logits, -1)
     return torch.square(probs - target).sum(dim=-1, keepdim=False)
 
@@ -89,7 +85,6 @@ def r_squared(prediction: Matrix, target: Matrix, one: Vector, eps: Vector) -> V
 
 
 def top_class(probs: Matrix) -> Annotated[torch.Tensor, TensorI64Cpu1D]:
-    """Index of the most probable class."""
     return torch.argmax(probs, dim=1, keepdim=False)
 
 

@@ -6,7 +6,6 @@ from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D
 
 
 def add_bias_in_place(x: TensorF32Cpu2D, bias: TensorF32Cpu1D) -> TensorF32Cpu2D:
-    """Add to the caller's tensor."""
     x += bias
     return x.relu()
 
@@ -19,7 +18,6 @@ def maybe_scaled(x: TensorF32Cpu2D, scale: TensorF32Cpu1D, apply: bool) -> Tenso
 
 
 def rescale(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Scale a tensor of any rank."""
     return x * scale
 
 

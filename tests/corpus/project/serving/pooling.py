@@ -9,7 +9,6 @@ CHANNELS = 1
 
 
 def mean_pool(tokens: TensorF32Cpu2D) -> TensorF32Cpu1D:
-    """Mean over tokens."""
     return torch.mean(tokens, TOKENS)
 
 
@@ -27,7 +26,6 @@ def attention_pool(tokens: TensorF32Cpu2D, query: TensorF32Cpu1D) -> TensorF32Cp
 
 
 def power_mean(tokens: TensorF32Cpu2D, squares: int = 1) -> TensorF32Cpu1D:
-    """Generalised mean whose exponent is a power of two."""
     x = tokens.abs()
     for _ in range(squares):
         x = x**2
@@ -43,7 +41,6 @@ def log_sum_exp_pool(tokens: TensorF32Cpu2D) -> TensorF32Cpu1D:
 
 
 def statistics_pool(tokens: TensorF32Cpu2D, weight: TensorF32Cpu1D) -> TensorF32Cpu1D:
-    """Mean plus weighted deviation."""
     mean: TensorF32Cpu1D = tokens.mean(dim=TOKENS, keepdim=False)
     deviation: TensorF32Cpu1D = torch.square(tokens - mean).mean(dim=TOKENS).sqrt()
     return mean + weight * deviation

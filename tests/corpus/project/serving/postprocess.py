@@ -26,7 +26,6 @@ def denormalize(x: Matrix, mean: Vector, std: Vector) -> Matrix:
 
 
 def label_with_bonus(logits: Matrix, bonus: Vector, use_bonus: bool = False) -> Labels:
-    """Class labels, with a handicap for some classes."""
     scores = logits
     if use_bonus:
         scores = scores + bonus
@@ -43,7 +42,6 @@ def sharpen(probs: Matrix, rounds: int = 1) -> Matrix:
 
 
 def blend_with_prior(probs: Matrix, prior: Vector, weight: Vector, rest: Vector) -> Matrix:
-    """Shrink probabilities towards a prior."""
     mixed = weight * probs
     mixed += rest * prior
     mixed /= mixed.sum(dim=1, keepdim=True)
@@ -64,7 +62,6 @@ def soft_threshold(x: Matrix, threshold: Vector) -> Matrix:
 
 
 def confidence_gap(logits: Matrix, reference: Matrix) -> Vector:
-    """How much more certain a model is than its reference, by entropy."""
     p, q = logits.softmax(-1), reference.softmax(-1)
     h_p: Vector = -(p * p.log()).sum(-1)
     h_q: Vector = -(q * q.log()).sum(-1)

@@ -9,7 +9,6 @@ from serving.common import unit_rows
 def cosine_matrix(
     queries: Float32[Tensor, "q d"], documents: Float32[Tensor, "n d"], eps: Float32[Tensor, "1"]
 ) -> Float32[Tensor, "q n"]:
-    """Cosine of every query with every document."""
     return unit_rows(queries, eps) @ unit_rows(documents, eps).T
 
 
@@ -26,7 +25,6 @@ def squared_distances(
 def nearest_centroid(
     x: Float32[Tensor, "n d"], centroids: Float32[Tensor, "k d"], half: Float32[Tensor, "1"]
 ) -> Int64[Tensor, "n"]:
-    """Cluster of each point; |x|^2 is the same for all centroids and left out."""
     bias = half * (centroids * centroids).sum(1)
     return (x @ centroids.T - bias).argmax(dim=1)
 
@@ -51,7 +49,6 @@ def late_interaction(
 def query_expansion(
     query: Float32[Tensor, "d"], feedback: Float32[Tensor, "n d"], beta: Float32[Tensor, "1"]
 ) -> Float32[Tensor, "d"]:
-    """Rocchio's expansion with relevant documents."""
     centroid = feedback.mean(dim=0)
     query = query + beta * centroid
     return query / (query**2).sum(0, keepdim=True).sqrt()
@@ -69,7 +66,6 @@ def mean_embedding(
 def k_means_step(
     x: Float32[Tensor, "n d"], centroids: Float32[Tensor, "k d"], iterations: int = 1
 ) -> Float32[Tensor, "n d"]:
-    """Pull points towards soft cluster centres, repeatedly."""
     y = x
     for step in range(iterations):
         assign = (y @ centroids.T).softmax(dim=-1)

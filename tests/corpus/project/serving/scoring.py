@@ -24,7 +24,6 @@ def linear_score(x: TensorF32Cpu2D, weight: TensorF32Cpu1D, bias: TensorF32Cpu1D
 def click_probability(
     x: TensorF32Cpu2D, weight: TensorF32Cpu1D, bias: TensorF32Cpu1D
 ) -> TensorF32Cpu1D:
-    """Logistic regression."""
     logits = torch.matmul(x, weight)
     logits = logits + bias
     return logits.sigmoid()
@@ -40,7 +39,6 @@ def ranking_scores(
 
 
 def best_item(users: TensorF32Cpu2D, items: TensorF32Cpu2D) -> TensorI64Cpu1D:
-    """Return the highest scoring item of each user."""
     return (users @ items.T).argmax(dim=-1)
 
 
@@ -69,7 +67,6 @@ def wide_and_deep(
     hidden_bias: TensorF32Cpu1D,
     deep_weight: TensorF32Cpu1D,
 ) -> TensorF32Cpu1D:
-    """A linear part for crossed features beside a hidden layer."""
     h = deep
     h = F.linear(h, hidden_weight, bias=hidden_bias)
     h = F.relu(h, inplace=False)
@@ -91,7 +88,6 @@ def boosted_scores(
     promoted: bool = False,
     demoted: bool = False,
 ) -> TensorF32Cpu1D:
-    """Business rules on top of a model score."""
     base = x.matmul(weight)
     if promoted:
         adjusted = base + boost

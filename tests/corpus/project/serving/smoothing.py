@@ -12,7 +12,6 @@ DEFAULT_STEPS = 3
 def exponential_smoothing(
     state: t.TensorF32Cpu1D, observation: t.TensorF32Cpu1D, alpha: t.TensorF32Cpu1D, steps: int
 ) -> t.TensorF32Cpu1D:
-    """Move a state towards an observation."""
     for _ in range(steps):
         state = state + alpha * (observation - state)
     return state + observation
@@ -30,7 +29,6 @@ def label_propagation(
 
 
 def power_iteration(matrix: t.TensorF32Cpu2D, start: t.TensorF32Cpu1D) -> t.TensorF32Cpu1D:
-    """Leading eigenvector."""
     v = matrix @ start
     for _ in range(DEFAULT_STEPS):
         v = matrix @ v
@@ -71,7 +69,6 @@ def momentum_update(
 def kalman_gain(
     variance: t.TensorF32Cpu1D, process: t.TensorF32Cpu1D, noise: t.TensorF32Cpu1D, steps: int = 2
 ) -> t.TensorF32Cpu1D:
-    """Gain of a scalar filter for each channel."""
     gain = variance / (variance + noise)
     for _ in range(steps):
         predicted = variance + process
@@ -91,7 +88,6 @@ def newton_sqrt(x: t.TensorF32Cpu1D, half: t.TensorF32Cpu1D, steps: int = 4) -> 
 def damped(
     x: t.TensorF32Cpu2D, kernel: t.TensorF32Cpu2D, strength: float = 1.0, floor: float = 0.2
 ) -> t.TensorF32Cpu2D:
-    """Smooth until the strength has fallen below a floor."""
     y = x
     while strength > floor:
         y = y @ kernel
