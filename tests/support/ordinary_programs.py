@@ -606,7 +606,7 @@ class Writer:
         """Return an expression on which what was computed before has an influence, if it fits."""
         shapes = self.known(rank)
         computed = [shape for name, shape in self.scope.shapes.items() if name in LOCALS]
-        fitting = [shape for shape in shapes if shape in computed]
+        fitting = [shape for shape in shapes if set(self.broadcast_to(shape)) & set(computed)]
         matrices = [shape for shape in self.known(2) if shape in computed]
         if rank == 1 and matrices and not fitting:
             source, axis = self.recent(matrices), self.pick([1, 0])
@@ -617,7 +617,7 @@ class Writer:
             value = self.expression(shape, self.pick([1, 2]))
         for name in reversed(self.scope.shapes):
             fits = name in LOCALS and self.scope.shapes[name] in self.broadcast_to(shape)
-            if fits and self.chance(6):
+            if fits and self.chance(8):
                 symbol, level, *_ = self.pick(BINARY)
                 value = Text(f"{value.within(level)} {symbol} {name}", level)
         return value
@@ -676,7 +676,7 @@ def programs(draw: st.DrawFn) -> Program:
     kind = draw(st.sampled_from(["2D", "1D", "labels"]))
     writer = Writer(
         draw,
-        Scope(dict(operands)),
+        Scope(dict(reversed(operands.items()))),
         {"2D": 2, "1D": 1, "labels": 0}[kind],
         scalars=scalars,
         helpers=helpers,
