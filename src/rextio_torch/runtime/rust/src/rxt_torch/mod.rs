@@ -8,6 +8,7 @@ mod libtorch;
 mod modes;
 mod observed;
 pub mod ops;
+mod release;
 mod scope;
 mod settings;
 mod tensor;
