@@ -82,6 +82,8 @@ class Facts:
     branch_reads: list[cst.Name] = field(default_factory=list)
     module_reads: list[cst.Name] = field(default_factory=list)
     rebound: list[cst.CSTNode] = field(default_factory=list)
+    #: Assignments to a name that another block has already declared.
+    declared_twice: list[cst.CSTNode] = field(default_factory=list)
     returned_parameters: list[cst.CSTNode] = field(default_factory=list)
     #: Names that are a tensor somewhere in the function.
     tensor_names: set[str] = field(default_factory=set)
@@ -136,7 +138,7 @@ def is_tensor(type_key: str | None) -> bool:
 
 def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
-    if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)):
         return
     for child in children(node):
         if not isinstance(child, cst.Annotation):
@@ -152,7 +154,7 @@ def target_names(target: cst.CSTNode) -> Iterator[str]:
             yield from target_names(element.value)
 
 
-def assigned_names(node: cst.CSTNode) -> Iterator[str]:
+def assigned_names(node: cst.CSTNode, *, imports: bool = True) -> Iterator[str]:
     """Yield the names that a statement or block assigns, blocks inside included."""
     for item in _own_nodes(node):
         match item:
@@ -164,10 +166,12 @@ def assigned_names(node: cst.CSTNode) -> Iterator[str]:
                 yield from target_names(target)
             case cst.FunctionDef(name=name) | cst.ClassDef(name=name) if item is not node:
                 yield name.value
-            case cst.Import() | cst.ImportFrom():
+            case cst.Import() | cst.ImportFrom() if imports:
                 yield from imported_names(item)
             case cst.AsName(name=name):
                 yield from target_names(name)
+            case cst.Del(target=target):
+                yield from target_names(target)
 
 
 def imported_names(node: cst.Import | cst.ImportFrom) -> Iterator[str]:
@@ -352,6 +356,8 @@ class _Walk:
             return
         name = target.value
         home = next((scope for scope in reversed(self.scopes) if name in scope), self.scopes[-1])
+        if name not in home and name in self.lost:
+            self.facts.declared_twice.append(target)
         known = home.get(name)
         certain = not isinstance(known, Likely) and not isinstance(type_key, Likely)
         if certain and not {None, TENSOR} & {known, type_key} and known != type_key:

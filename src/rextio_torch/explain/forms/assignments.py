@@ -22,6 +22,7 @@ ANNOTATED_LOCAL = Form(
     title="a local with a tensor annotation",
     reason="Rextio takes tensor types in signatures only; a local's type follows from its value.",
     advice="Leave the annotation out.",
+    rewritten="Left out.",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     y: TensorF32Cpu2D = x.relu()
@@ -46,6 +47,7 @@ DECLARED_LOCAL = Form(
     title="a local declared without a value",
     reason="Rextio does not translate a declaration alone.",
     advice="Leave it out.",
+    rewritten="Left out.",
     example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     k: int
@@ -71,6 +73,8 @@ CHANGED_TYPE = Form(
     title="a name that changes its type",
     reason="A native variable, a parameter too, has one type: dtype and rank stay the same.",
     advice="Give the new value a name of its own.",
+    rewritten="The new value gets a name of its own.",
+    except_where="the name changes its type from one round of a loop to the next",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu1D:
     y = x.relu()
@@ -97,6 +101,9 @@ AUGMENTED_TENSOR = Form(
     title="augmented assignment to a tensor",
     reason="`y += z` changes the tensor in place, for everyone who has it.",
     advice="Write `y = y + z`.",
+    rewritten="`h += x` becomes the new value of `h`, checked to have the old one's shape.",
+    except_where="the tensor is a parameter, has a second name, or may be a view of another: "
+    "somebody else would see the change",
     example="""\
 def f(x: TensorF32Cpu2D, z: TensorF32Cpu2D) -> TensorF32Cpu2D:
     y = x.relu()
@@ -125,6 +132,10 @@ TUPLE_UNPACKING = Form(
     title="tuple unpacking",
     reason="Rextio assigns to one name at a time.",
     advice="Write an assignment for each name.",
+    rewritten="An assignment for each name, all values read before any is assigned; also of a "
+    "call of a function of the project that returns a tuple.",
+    except_where="the right side is neither a tuple that is written there nor such a call, or a "
+    "target is no name",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     a, b = x.relu(), x.tanh()
@@ -150,6 +161,7 @@ SEVERAL_TARGETS = Form(
     title="an assignment to several names",
     reason="Rextio assigns to one name at a time.",
     advice="Write an assignment for each name.",
+    rewritten="An assignment for each name.",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     a = b = x.relu()
@@ -202,6 +214,8 @@ FIRST_IN_BLOCK = Form(
     reason="A native variable lives in the block that first assigns it, also where every "
     "branch does.",
     advice="Assign it before the block, or return from the branches.",
+    rewritten="The name is declared before the block, or what follows is written into each branch.",
+    except_where="one way leaves the name without a value, or only a loop assigns it",
     example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     if n > 0:
@@ -226,6 +240,8 @@ ASSIGNMENT_EXPRESSION = Form(
     title="an assignment inside an expression",
     reason="Rextio does not translate `:=` there.",
     advice="Assign in a line before.",
+    rewritten="Becomes an assignment before the statement.",
+    except_where="it is inside what may not be evaluated at all",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return (y := x.relu()) + y

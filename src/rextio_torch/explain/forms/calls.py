@@ -42,6 +42,9 @@ KEYWORD = Form(
     reason="Rextio hands a keyword to plugins only where its value is a literal int, None, "
     "bool, str or tuple of ints: no float, no name, no tensor.",
     advice="Pass tensors and floats by position, and write options as literals.",
+    rewritten="Arguments are bound as PyTorch binds them, negative dimensions counted from the "
+    "front, constants of the module written out.",
+    except_where="the value is known only when the function runs",
     example="""\
 def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D:
     return F.linear(x, w, bias=b)
@@ -91,6 +94,7 @@ EXPRESSION_RECEIVER = Form(
     title="a method of an expression in parentheses",
     reason="Rextio offers methods of a name or of another call, not of an operator's result.",
     advice="Give the result a name, or write the function: `torch.relu(x + w)`.",
+    rewritten="The receiver gets a name.",
     example="""\
 def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return (x + w).relu()
@@ -122,6 +126,9 @@ TENSOR_FUNCTION = Form(
     title="a call of another function with tensors",
     reason="Functions with tensors are called from Python only.",
     advice="Write the operations out, or call one after the other from Python.",
+    rewritten="The function's body is written in the place of the call, under other names.",
+    except_where="it calls itself, returns from a loop, takes `*args`, has a default that is no "
+    "literal, or a form that stays on Python",
     example="""\
 def scaled(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.tanh()
@@ -155,6 +162,9 @@ UNKNOWN_FUNCTION = Form(
     title="a function of torch that is not in the operator table",
     reason="docs/operators.md lists what runs natively.",
     advice="Write it with those operators, or compute it in the caller.",
+    rewritten="Some are another operator under a different name: `torch.mm`, `torch.subtract`, "
+    "`F.dropout(x, training=False)` and more.",
+    except_where="docs/python.md does not list it",
     example="""\
 def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return torch.mm(x, y)
@@ -208,6 +218,9 @@ UNKNOWN_METHOD = Form(
     reason="docs/operators.md lists what runs natively.",
     advice="Write it with those operators, or leave it out: results are detached and "
     "contiguous anyway.",
+    rewritten="Some are another operator under a different name or do nothing at inference: "
+    "`x.mm(w)`, `x.add(y)`, `x.detach()` and more.",
+    except_where="docs/python.md does not list it",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     y = x.relu()
@@ -298,13 +311,15 @@ METHOD_OF_CALL = Form(
     reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, "
     "and nothing of the project is built.",
     advice="Leave it out, or write it with the operators of docs/operators.md.",
+    rewritten="As for a tensor with a name.",
+    except_where="docs/python.md does not list it",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu().detach()
 """,
     instead=RELU,
     detect=_method_of_call,
-    stops_build=True,
+    stops="generator",
 )
 
 ROWS = (

@@ -136,6 +136,8 @@ LOOP_ELSE = Form(
     title="else of a loop",
     reason="Rextio does not translate it.",
     advice="Write what belongs after the loop after it.",
+    rewritten="Written after the loop.",
+    except_where="the loop has `break`",
     example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     h = x.relu()
@@ -261,6 +263,7 @@ WRITTEN_LIST = Form(
     reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, "
     "and nothing of the project is built.",
     advice="Loop over `range`, or give the list a name first.",
+    rewritten="The list gets a name before the loop.",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     h = x.relu()
@@ -277,7 +280,45 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return h
 """,
     detect=_written_list,
-    stops_build=True,
+    stops="generator",
+)
+
+
+def _declared_twice(facts: Facts) -> Iterator[cst.CSTNode]:
+    # What is read after its block is a form of its own.
+    read_after = {item.value for item in facts.branch_reads}
+    for target in facts.declared_twice:
+        if isinstance(target, cst.Name) and target.value not in read_after:
+            yield target
+
+
+DECLARED_TWICE = Form(
+    code="RXTP-FORM-056",
+    id="declared_twice",
+    title="a name that two blocks assign first",
+    reason="Rextio declares a name once in a function, in the block that assigns it first. Its "
+    "analysis accepts a second block that does so, the Rust that it writes does not compile, and "
+    "nothing of the project is built.",
+    advice="Give one of them another name, or assign it before the blocks.",
+    rewritten="One of them gets another name.",
+    example="""\
+def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    if n > 0:
+        y = x.relu()
+        return y.exp()
+    y = x.tanh()
+    return y.exp()
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    if n > 0:
+        y = x.relu()
+        return y.exp()
+    z = x.tanh()
+    return z.exp()
+""",
+    detect=_declared_twice,
+    stops="compiler",
 )
 
 ROWS = (
@@ -290,4 +331,5 @@ ROWS = (
     FALLS_THROUGH,
     WRONG_RESULT,
     WRITTEN_LIST,
+    DECLARED_TWICE,
 )

@@ -32,6 +32,7 @@ UNARY_MINUS = Form(
     title="minus before a tensor",
     reason="Rextio does not offer it to plugins.",
     advice="Write `x.neg()`.",
+    rewritten="`-x` becomes `x.neg()`.",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return -x
@@ -78,6 +79,9 @@ POWER = Form(
     title="the operator **",
     reason="Rextio does not translate it, for numbers neither.",
     advice="Write `x.square()`, `x.sqrt()` or products.",
+    rewritten="`x**2` becomes `x.square()`, `x**0.5` becomes `x.sqrt()`, and a power of an int "
+    "up to 4 a product.",
+    except_where="the exponent is another number, or no literal",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x**2
@@ -247,6 +251,9 @@ CONDITIONAL_EXPRESSION = Form(
     title="a conditional expression",
     reason="Rextio does not translate it.",
     advice="Write `if` with a `return` in each branch, or assign before the `if`.",
+    rewritten="Becomes `if` and `else`.",
+    except_where="it is inside what may not be evaluated at all, such as the right side of `and`, "
+    "or in the condition of `while`",
     example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     return x.relu() if n > 0 else x.tanh()

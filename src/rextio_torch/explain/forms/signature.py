@@ -164,6 +164,7 @@ QUOTED_ANNOTATION = Form(
     reason="Rextio does not read annotations in strings.",
     advice="Leave the quotes out; `from __future__ import annotations` keeps all of them "
     "unevaluated.",
+    rewritten="Read as what the text says.",
     example="""\
 def f(x: "TensorF32Cpu2D") -> TensorF32Cpu2D:
     return x.relu()
@@ -178,6 +179,7 @@ ANNOTATED_METADATA = Form(
     title="a tensor type inside Annotated",
     reason="Rextio does not look into Annotated.",
     advice="Write the tensor type itself; to a type checker it is torch.Tensor.",
+    rewritten="Read as the tensor type inside.",
     example="""\
 from typing import Annotated
 
@@ -196,6 +198,8 @@ ALIAS_OF_TYPE = Form(
     reason="Rextio resolves the imports of the module itself, not assignments and not names "
     "that another module of the project imports.",
     advice="Import the type from rextio_torch.types, with `as` for another name.",
+    rewritten="Read as the type that the name stands for.",
+    except_where="the name is assigned in more than one way",
     example="""\
 Matrix = TensorF32Cpu2D
 
@@ -221,6 +225,42 @@ def _container(facts: Facts) -> Iterator[cst.CSTNode]:
         if result is None or node is not result or not (yields or _is_tuple(facts, result)):
             yield node
 
+
+JAXTYPING = Form(
+    code="RXTP-FORM-022",
+    id="jaxtyping",
+    title="an annotation of jaxtyping",
+    reason="Rextio knows the tensor types of rextio_torch.types.",
+    advice="Write the type of rextio_torch.types.",
+    rewritten="Read as its dtype and as many dimensions as it has words.",
+    example="""\
+from jaxtyping import Float32
+
+
+def f(x: Float32[torch.Tensor, "batch dim"]) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_annotated("jaxtyping"),
+)
+
+UNSIZED = Form(
+    code="RXTP-FORM-023",
+    id="unsized",
+    title="an annotation without one dtype and rank",
+    reason="Native code is for one dtype and rank: float32 of rank 1 or 2, int64 of rank 1. `...` "
+    "and `*dims` leave the rank open, `Float` the dtype; other types are not supported yet.",
+    advice='Write `Float32[torch.Tensor, "a b"]` with a word for each dimension.',
+    example="""\
+from jaxtyping import Float
+
+
+def f(x: Float[torch.Tensor, "..."]) -> TensorF32Cpu2D:
+    return torch.relu(x)
+""",
+    instead=RELU,
+    detect=_annotated("unsized"),
+)
 
 CONTAINER_OF_TENSORS = Form(
     code="RXTP-FORM-009",
@@ -332,6 +372,9 @@ DECORATOR = Form(
     reason="A decorator may replace the function. Native functions compute without grad in any "
     "case.",
     advice="Leave it out, or decorate a function that calls this one.",
+    rewritten="`@torch.no_grad()` and `@torch.inference_mode()` are left out: native functions "
+    "compute without grad.",
+    except_where="it is any other decorator",
     example="""\
 @torch.no_grad()
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
@@ -509,14 +552,9 @@ def f(size: TensorF32Cpu2D) -> TensorF32Cpu2D:
 
 
 def _default_of_tensor(facts: Facts) -> Iterator[cst.CSTNode]:
-    of = facts.file.resolver.annotation
-    constants = (cst.BaseNumber, cst.BaseString)
-    for item in parameters(facts.node.params):
-        default = item.default
-        name = default.value if isinstance(default, cst.Name) else None
-        constant = isinstance(default, constants) or name in ("None", "True", "False")
-        if default is not None and constant and of(item.annotation).kind == "tensor":
-            yield default
+    for item in facts.file.constant_defaults(facts.node):
+        if item.default is not None:
+            yield item.default
 
 
 DEFAULT_OF_TENSOR = Form(
@@ -563,5 +601,7 @@ ROWS = (
     EXEMPT,
     DEFINED_AGAIN,
     RUST_NAME,
+    JAXTYPING,
+    UNSIZED,
     DEFAULT_OF_TENSOR,
 )

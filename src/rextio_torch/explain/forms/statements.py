@@ -31,6 +31,7 @@ DOCSTRING = Form(
     title="a docstring",
     reason="To Rextio a string on its own is a statement that it does not translate.",
     advice="Write it as a comment above the function.",
+    rewritten="Left out of the native code; the function keeps it.",
     example='''\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     """Clip from below."""
@@ -65,6 +66,9 @@ BARE_EXPRESSION = Form(
     reason="Rextio translates no expression without an effect that it knows (`print` of a "
     "scalar, `list.append`, logging).",
     advice="Leave it out, or give its value a name.",
+    rewritten="Constants and names are left out; an operation is computed, since it may raise, "
+    "and its value dropped.",
+    except_where="it is a call that may have an effect",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     x.tanh()
@@ -80,6 +84,7 @@ PASS_STATEMENT = Form(
     title="pass",
     reason="Rextio does not translate it.",
     advice="Leave it out.",
+    rewritten="Left out.",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     pass
@@ -134,6 +139,9 @@ WITH_STATEMENT = Form(
     reason="Rextio does not translate context managers. Native functions compute without grad "
     "and without autocast in any case.",
     advice="Leave it out.",
+    rewritten="`with torch.no_grad():` and `with torch.inference_mode():` are left out, their "
+    "bodies stay.",
+    except_where="it is any other context, or has a name",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     with torch.no_grad():
@@ -149,6 +157,8 @@ DELETE = Form(
     title="del",
     reason="Rextio does not translate it. Values that nothing needs are freed anyway.",
     advice="Leave it out.",
+    rewritten="Left out; a read of the name after it keeps the function on Python.",
+    except_where="it deletes an item or an attribute",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     y = x.relu()

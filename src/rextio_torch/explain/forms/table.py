@@ -16,9 +16,10 @@ from rextio_torch.explain.forms import (
 )
 from rextio_torch.explain.model import Form
 
-_SUBJECTS = (signature, statements, assignments, control_flow, operators, values, calls, module)
+#: The modules of the table, by what their forms are of.
+SUBJECTS = (signature, statements, assignments, control_flow, operators, values, calls, module)
 FORMS: tuple[Form, ...] = tuple(
-    sorted((form for subject in _SUBJECTS for form in subject.ROWS), key=lambda form: form.code)
+    sorted((form for subject in SUBJECTS for form in subject.ROWS), key=lambda form: form.code)
 )
 BY_ID = {form.id: form for form in FORMS}
 

@@ -33,6 +33,10 @@ ATTRIBUTE = Form(
     reason="Rextio reads no attributes, neither of tensors (`x.T`, `x.shape`) nor of modules "
     "(`torch.float32`).",
     advice="Pass it in: the transposed tensor, or the size as int. `F.linear(x, w)` is `x @ w.T`.",
+    rewritten="`x @ w.T` becomes `F.linear(x, w)`, which is the same product; `w.mT`, `w.t()` "
+    "and `w.transpose(0, 1)` likewise.",
+    except_where="it is any other attribute, or a transposed tensor anywhere else than on the "
+    "right of a product",
     example="""\
 def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x @ w.T
@@ -81,6 +85,8 @@ MODULE_NAME = Form(
     title="a name of the module",
     reason="A native function sees its parameters and locals, not the variables of its module.",
     advice="Write the literal, or pass the value in.",
+    rewritten="A literal constant of a module is written out.",
+    except_where="the name is assigned more than once, or is no literal",
     example="""\
 STEPS = 3
 
