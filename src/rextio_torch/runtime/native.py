@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -118,21 +119,25 @@ def _is_native_module(name: str | None) -> bool:
     return name is not None and name.rpartition(".")[2] == _NATIVE_MODULE
 
 
-def _libraries() -> list[Any]:
+def _libraries() -> tuple[Any, ...]:
     """Return the loaded native modules that have functions of this plugin, at least one."""
-    import ctypes
-
-    paths = [
-        str(module.__file__)
-        for name, module in list(sys.modules.items())
-        if _is_native_module(name) and getattr(module, "__file__", None) is not None
-    ]
+    # By the end of the name first: there are thousands of modules.
+    names = [name for name in list(sys.modules) if name.endswith(_NATIVE_MODULE)]
+    modules = [sys.modules[name] for name in names if _is_native_module(name)]
+    paths = tuple(str(it.__file__) for it in modules if getattr(it, "__file__", None) is not None)
     if not paths:
         raise RuntimeError(
             "no native module is loaded; import a module that `rextio-torch build` built first"
         )
-    loaded = [ctypes.CDLL(path) for path in paths]
-    found = [library for library in loaded if hasattr(library, "rextio_torch_describe")]
+    found = _with_functions(paths)
     if not found:
         raise RuntimeError(f"{', '.join(paths)} has no function of rextio-torch")
     return found
+
+
+@functools.cache
+def _with_functions(paths: tuple[str, ...]) -> tuple[Any, ...]:
+    import ctypes
+
+    loaded = [ctypes.CDLL(path) for path in paths]
+    return tuple(library for library in loaded if hasattr(library, "rextio_torch_describe"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from rextio_torch.verify.parameters import Parameter, Scalar, parameters_of
 from rextio_torch.verify.problems import VerifyError
 
 _THREADS = torch.get_num_threads()
+#: What eager may take to find sizes for a function, and for all runs of one case.
+LONGEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Wanted:
     module: str
     name: str
     root: str
+    #: The types of its tensor parameters, where annotations are not the markers themselves.
+    tensors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def qualname(self) -> str:
@@ -51,9 +57,10 @@ def record(
     problems: dict[str, VerifyError] = {}
     known: dict[str, list[Parameter]] = {}
     found = {item.qualname: load_source(item) for item in wanted}
+    tensors = {item.qualname: item.tensors for item in wanted}
     for name, function in found.items():
         try:
-            known[name] = parameters_of(function, name)
+            known[name] = parameters_of(function, name, tensors[name])
         except VerifyError as error:
             problems[name] = error
     inputs.check(known)
@@ -61,13 +68,16 @@ def record(
         say({"event": "recording", "function": name, "number": number})
         request = inputs.request(name, parameters)
         try:
-            cases = list(cases_of(found[name], name, parameters, request))
+            with _limited(name):
+                cases = list(cases_of(found[name], name, parameters, request))
+            calls = []
+            for chosen in cases:
+                if case is None or chosen.name == case:
+                    with _limited(f"{name}, case {chosen.name},"):
+                        calls.append(_call(found[name], chosen))
         except VerifyError as error:
             problems[name] = error
             continue
-        calls = [
-            _call(found[name], chosen) for chosen in cases if case is None or chosen.name == case
-        ]
         if not calls:
             raise VerifyError(
                 f"{name} has no case {case}",
@@ -81,6 +91,33 @@ def record(
             raise problem
         say({"event": "unverified", "function": name, **problem.to_dict()})
     return Bundle(source_id, Origin.here(), functions)
+
+
+class _TooLongError(BaseException):
+    """No `Exception`: neither a function's own handler nor what records exceptions takes it."""
+
+
+@contextmanager
+def _limited(what: str) -> Iterator[None]:
+    """Raise `VerifyError` if eager does not end, as a loop may not for a scalar chosen here."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_SECONDS)
+    try:
+        yield
+    except _TooLongError:
+        raise VerifyError(
+            f"{what} does not end in eager PyTorch",
+            expected=f"an end within {LONGEST_SECONDS:g} s",
+            found="a call that was stopped then",
+            repair="give scalars that it ends for: --value name=value",
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def load_source(item: Wanted) -> Callable[..., Any]:
