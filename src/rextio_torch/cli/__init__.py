@@ -29,6 +29,10 @@ def main() -> None:
         )
         raise SystemExit(1)
     try:
+        from rextio_torch.cli.environment import leave_out_generated
+
+        # Built modules hide the plugin API of Rextio, which the commands import.
+        leave_out_generated(dict(os.environ))
         from rextio_torch.cli.app import run
     except (ImportError, AttributeError):
         hiding = hiding_file(os.environ.get("PYTHONPATH", ""))

@@ -26,6 +26,7 @@ from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
 from rextio_torch.cli.module import check_module
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
+from rextio_torch.cli.report import INLINED
 from rextio_torch.cli.toolchain import Toolchain
 
 if TYPE_CHECKING:
@@ -71,25 +72,30 @@ def init(path: Path, force: bool, as_json: bool) -> None:
     is_flag=True,
     help="Exit with 1 if a function with tensor annotations is not native.",
 )
+@click.option("--show", is_flag=True, help="Show what functions were rewritten to.")
+@click.option(
+    "--as-written", is_flag=True, help="Explain what `rextio build` makes of it, without rewriting."
+)
 @AS_JSON
 @reporting
-def explain_command(path: Path, strict: bool, as_json: bool) -> None:
+def explain_command(path: Path, strict: bool, show: bool, as_written: bool, as_json: bool) -> None:
     """Explain which functions of PATH are native, and what keeps the others on Python.
 
     PATH is a file, or a folder with a project or in one. Nothing is built and nothing is written:
-    whether a function is native is what `rextio check` and `rextio generate` say.
+    functions are rewritten in a copy, as `rextio-torch build` does, and whether one is native is
+    what `rextio check` and `rextio generate` say of that.
     """
     # Imported here: the parser is large, and no other command needs it.
     from rextio_torch.cli import explain as explain_module
 
-    answer = explain_module.explain_path(path, Environment.current())
+    answer = explain_module.explain_path(path, Environment.current(), normalize=not as_written)
     lacking = _lacking(answer) if strict else []
     if as_json:
         print_json(answer.to_dict(), ok=not lacking)
     else:
         width = min(shutil.get_terminal_size().columns, 100)
         source = explain_module.source_lines(answer)
-        for line in explain_module.lines(answer, width, source=source):
+        for line in explain_module.lines(answer, width, source=source, show=show):
             click.echo(line)
     _refuse(lacking)
 
@@ -144,6 +150,8 @@ def _show_result(result: BuildResult) -> None:
     for function in result.functions:
         if function.native:
             mark, text = click.style("native", fg="green", bold=True), function.route
+        elif function.route == INLINED:
+            mark, text = click.style("inlined", fg="green", bold=True), function.reason or ""
         else:
             mark, text = click.style("python", fg="yellow", bold=True), function.reason or ""
         said, text = text, "(as above)" if not function.native and text == said else text

@@ -17,7 +17,7 @@ from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import require_project
-from rextio_torch.cli.native import native_functions, present_build
+from rextio_torch.cli.native import NativeFunction, native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
 from rextio_torch.cli.workers import Event, run_worker
@@ -111,13 +111,13 @@ def bench(
     """Time a function, or raise `CliError`."""
     project, name = _find(function, options.project)
     present_build(project, environment, display)
-    qualname = _qualname(project, name)
+    found = _native(project, name)
     outcome = run_worker(
-        f"timing {qualname}",
+        f"timing {found.qualname}",
         _WORKER,
         {
             "path": str(python_path(project)),
-            "function": qualname,
+            "wanted": found.wanted(),
             "shapes": {key: list(shape) for key, shape in options.shapes.items()},
             "values": dict(options.values),
             "inputs": None if options.inputs is None else str(options.inputs.absolute()),
@@ -130,7 +130,7 @@ def bench(
         lambda event: ", ".join(event["inputs"]) if event["event"] == "measuring" else None,
     )
     outcome.require("the measurement")
-    return BenchResult(qualname, [Timed.of(event) for event in outcome.of("measured")])
+    return BenchResult(found.qualname, [Timed.of(event) for event in outcome.of("measured")])
 
 
 def _variables(environment: Environment) -> dict[str, str]:
@@ -164,14 +164,14 @@ def _find(function: str, project: Path | None) -> tuple[Path, str]:
     )
 
 
-def _qualname(project: Path, name: str) -> str:
+def _native(project: Path, name: str) -> NativeFunction:
     native = native_functions(project)
     file, colon, function = name.rpartition(":")
     for item in native:
         if colon and item.file == Path(file) and item.name == function:
-            return item.qualname
+            return item
         if not colon and item.qualname == name:
-            return name
+            return item
     raise CliError(
         f"{name} is not a native function of {project}",
         expected=", ".join(item.qualname for item in native),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rextio_torch.cli import source
 from rextio_torch.cli.build import build, python_path
@@ -12,6 +14,8 @@ from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.module import present_module
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import functions, read_report
+from rextio_torch.explain.files import parse_files
+from rextio_torch.normalize.annotations import tensor_parameters
 from rextio_torch.runtime.source_mark import marked_source_ids, shortened
 
 
@@ -45,6 +49,8 @@ class NativeFunction:
     module: str
     name: str
     file: Path
+    #: The parameters whose annotation means a tensor type, and its name in `rextio_torch.types`.
+    tensors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def qualname(self) -> str:
@@ -56,18 +62,30 @@ class NativeFunction:
         """The folder that its module is imported from."""
         return self.file.parents[self.module.count(".") + (self.file.name == "__init__.py")]
 
+    def wanted(self) -> dict[str, Any]:
+        """Return what a process needs to import its source."""
+        return {
+            "module": self.module,
+            "name": self.name,
+            "root": str(self.root),
+            "tensors": dict(self.tensors),
+        }
+
 
 def native_functions(project: Path) -> list[NativeFunction]:
     """Return the native functions of a project's last build; raises `CliError` without any."""
     report = read_report(project, "check.json")
-    found = [
-        NativeFunction(
-            module["module_name"], item.qualname.rpartition(".")[2], Path(module["file_path"])
-        )
-        for module in report["modules"]
-        for item in functions({"modules": [module]})
-        if item.uses_this_plugin
-    ]
+    modules = {Path(module["file_path"]): module["module_name"] for module in report["modules"]}
+    files = parse_files(modules)
+    found = []
+    for module in report["modules"]:
+        file = Path(module["file_path"])
+        tensors = tensor_parameters(files[file]) if file in files else {}
+        for item in functions({"modules": [module]}):
+            name = item.qualname.rpartition(".")[2]
+            if item.uses_this_plugin:
+                own = tensors.get(name, {})
+                found.append(NativeFunction(module["module_name"], name, file, own))
     if not found:
         raise _nothing_native(project)
     return found

@@ -212,7 +212,7 @@ def _detail(event: Event) -> str | None:
     return None
 
 
-def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, str]]:
+def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the native functions of a project, or those of some names."""
     native = native_functions(project)
     known = {item.qualname for item in native}
@@ -226,11 +226,7 @@ def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, str]]:
                 found=reason or "no function of that name",
                 repair=f"rextio-torch build {project}",
             )
-    return [
-        {"module": item.module, "name": item.name, "root": str(item.root)}
-        for item in native
-        if not names or item.qualname in names
-    ]
+    return [item.wanted() for item in native if not names or item.qualname in names]
 
 
 _COLUMNS = ("cases", "bit-equal", "within", "worst ULP", "failed")
