@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from rextio_torch.cuda import candidate
+from rextio_torch.derive.python_page import python_page
 from rextio_torch.derive.records import cuda_text, signature_texts
 from rextio_torch.explain.forms.table import FORMS
 from rextio_torch.explain.model import Form
@@ -127,6 +128,14 @@ _SCOPES = {"function": "the function", "file": "all functions of the file"} | {
 }
 
 
+def _rewritten(form: Form) -> list[str]:
+    """Say what `rextio-torch build` makes of a form."""
+    if form.rewritten is None:
+        return ["**Rewritten:** no."]
+    unless = f" Unless {form.except_where}." if form.except_where else ""
+    return [f"**Rewritten:** {form.rewritten}{unless}"]
+
+
 def _form_section(form: Form) -> list[str]:
     def block(text: str) -> list[str]:
         return ["```python", text.rstrip(), "```"]
@@ -152,6 +161,8 @@ def _form_section(form: Form) -> list[str]:
         *block(form.example),
         *other,
         "",
+        *_rewritten(form),
+        "",
         f"**Instead:** {form.advice}",
         "",
         *block(form.instead),
@@ -159,29 +170,37 @@ def _form_section(form: Form) -> list[str]:
 
 
 def forms_page() -> str:
-    """Return docs/forms.md: every form of Python that keeps functions on Python."""
+    """Return docs/forms.md: every form of Python that Rextio keeps on Python."""
     lines = [
         _FORMS_NOTICE,
         "",
-        "# Forms that stay on Python",
+        "# Forms that Rextio does not compile",
         "",
-        "`rextio-torch explain` names these, with the place. Each example was not native and each "
-        "replacement was when the tests last ran, as Rextio's analysis and code generator said. "
-        "Forms of known operators outside the surface have codes of their own, in "
-        "[diagnostics.md](diagnostics.md). Codes are stable: one is never used again for something "
-        "else.",
+        "Rextio compiles a narrow dialect of Python, and leaves a function with one of these "
+        "forms on Python, often without a message. `rextio-torch build` rewrites most of them "
+        "first, in a copy of the project ([python.md](python.md)); plain `rextio build` rewrites "
+        "none.",
+        "",
+        "`rextio-torch explain` names each place that keeps a function on Python in spite of "
+        "that; `rextio-torch explain --as-written` names those that do so without any rewriting. "
+        "The tests hold each example and each replacement against Rextio's analysis and code "
+        "generator: as written, the first is not native and the second is. Forms of known "
+        "operators outside the surface have codes of their own, in "
+        "[diagnostics.md](diagnostics.md). Codes are stable: one is never used again for "
+        "something else.",
         "",
         "Where no table knows a reason, `explain` shows Rextio's words with its code (`RXT…`), "
         "and where Rextio gives none, `RXTP-FORM-000`.",
         "",
-        "| code | form | keeps on Python |",
-        "| --- | --- | --- |",
+        "| code | form | keeps on Python | rewritten |",
+        "| --- | --- | --- | --- |",
     ]
     for form in FORMS:
         title = form.title.replace("|", "\\|").replace("*", "\\*")
         code = f"[{form.code}](#{form.code.lower()})"
         kept = "nothing: some calls fail" if form.fails_calls else _SCOPES[form.scope]
-        lines.append(f"| {code} | {title} | {kept} |")
+        mark = "no" if form.rewritten is None else "yes" if form.except_where is None else "mostly"
+        lines.append(f"| {code} | {title} | {kept} | {mark} |")
     for form in FORMS:
         lines += _form_section(form)
     return "\n".join(lines) + "\n"
@@ -229,6 +248,7 @@ PAGES = {
     "operators.md": operators_page,
     "diagnostics.md": diagnostics_page,
     "forms.md": forms_page,
+    "python.md": python_page,
 }
 
 
