@@ -146,7 +146,8 @@ def _(native: Function) -> None:
 
 @row("`torch.jit.script`")
 def _(native: Function) -> None:
-    with pytest.raises((torch.jit.frontend.NotSupportedError, TypeError)):
+    # Of the wrapper TorchScript compiles the function that it stands for.
+    with pytest.raises((RuntimeError, TypeError), match=r"TensorF32Cpu2D|not supported|builtin"):
         torch.jit.script(native)
 
 

@@ -20,19 +20,18 @@ from typing import Any
 
 import pytest
 from packaging.metadata import Metadata
+from support.elsewhere import FOLDER, TORCH, torch_folder, uv
 from support.native import CACHE, REPOSITORY, cli, run
 from wheel.wheelfile import WheelFile
 
 from rextio_torch import versions
 
-FOLDER = CACHE / "wheels"
 SOURCES = REPOSITORY / "tests" / "native"
 OBSERVER = REPOSITORY / "tests" / "support" / "observe.py"
 MODEL = ("model.grown", "model.largest", "model.asking")
 SHOP = ("shop.prices.doubled", "shop.prices.total", "shop.prices.named")
 #: What another wheel's module lacks.
 OTHER = "loaded but has no function"
-TORCH = f"torch=={versions.TORCH_VERSION}"
 
 
 @dataclass(frozen=True)
@@ -89,10 +88,6 @@ class Environment:
         return run(command, cwd=FOLDER, check=False, **{**nothing, **cache, **settings})
 
 
-def uv(*arguments: str | Path) -> None:
-    run([sys.executable, "-m", "uv", *arguments], VIRTUAL_ENV=None, PYTHONPATH=None)
-
-
 def all_right(functions: tuple[str, ...], native: str | None) -> dict[str, list[str | None]]:
     return {name: [native, "right"] for name in functions}
 
@@ -132,11 +127,7 @@ def shop() -> Wheels:
 
 @pytest.fixture(scope="module")
 def torch_packages() -> Path:
-    """A folder with torch and what it requires."""
-    folder = FOLDER / f"torch-{versions.TORCH_VERSION}"
-    if not (folder / "torch").is_dir():
-        uv("pip", "install", "--target", folder, TORCH)
-    return folder
+    return torch_folder()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from rextio_torch.cli.app import cli
 from rextio_torch.cli.build import BuildResult, core_wheel
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.rextio import run_rextio
-from rextio_torch.cli.tensors import tensor_functions
+from rextio_torch.cli.staging import Staged, stage
 
 CHECK = {
     "modules": [
@@ -131,12 +131,13 @@ class C:
 
 
 def test_functions_with_tensor_annotations(tmp_path: Path) -> None:
-    source = tmp_path / "m.py"
-    source.write_text(TENSORS)
-    assert list(tensor_functions(source)) == ["f", "g", "i", "C.f"]
-    source.write_text("def f(:")
-    assert tensor_functions(source) == {}
-    assert tensor_functions(tmp_path) == {}
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "m.py").write_text(TENSORS)
+    (project / "broken.py").write_text("def f(:")
+    (project / "none.py").write_text("def f(n: int) -> int: ...\n")
+    staged = stage(project, tmp_path / "copy")
+    assert set(staged.tensor_functions()) == {"m.f", "m.g", "m.i", "m.C.f"}
 
 
 def _check(source: Path, **routes: str) -> dict[str, object]:
@@ -154,39 +155,12 @@ def _check(source: Path, **routes: str) -> dict[str, object]:
 
 
 def test_a_function_that_rextio_does_not_list_is_pythons_too(tmp_path: Path) -> None:
-    source, python = tmp_path / "m.py", "fallback-python"
-    source.write_text(
-        "def f(x: TensorF32Cpu2D): ...\ndef g(x: TensorF32Cpu2D): ...\ndef h(): ...\n"
-    )
-    listed = report.functions(_check(source, f=python, h=python))
+    python = "fallback-python"
+    check = _check(tmp_path / "m.py", f=python, h=python)
+    listed = report.functions(check, {name: [] for name in ("m.f", "m.g", "m.C.f", "other.f")})
     assert [f.qualname for f in listed] == ["m.f", "m.h", "m.g"]
     assert [f.has_tensors for f in listed] == [True, False, True]
     assert [f.reason for f in listed] == [report.NO_DIAGNOSTIC] * 3
-
-
-def test_a_default_that_is_no_tensor_is_no_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "m.py"
-    source.write_text(
-        "def f(a: TensorF32Cpu2D, n=None, *, b: types.TensorF32Cpu1D = None): ...\n"
-        "def g(a: TensorF32Cpu2D = 1.0, /, b: TensorF32Cpu2D = NAME, n: int = 3): ...\n"
-        "def h(a: TensorF32Cpu2D, n: int | None = None): ...\n"
-    )
-    assert tensor_functions(source) == {"f": ["b"], "g": ["a"], "h": []}
-    check = _check(source, f="native-plugin:rextio-torch", g="fallback-python")
-    for entry in check["modules"][0]["functions"]:
-        entry["native_status"] = "accepted"
-    seconds = {"total": 1.0, "dependencies": 0.0}
-    result = BuildResult(tmp_path, "ab" * 32, report.functions(check), None, "ready", seconds)
-    assert result.wrong_defaults == ["m.f"]
-    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_: result)
-    done = CliRunner().invoke(cli, ["build", str(tmp_path)])
-    assert done.exit_code == 0
-    assert "warning: b: the default is no tensor" in done.stdout
-    done = CliRunner().invoke(cli, ["build", str(tmp_path), "--require-native"])
-    assert done.exit_code == 1
-    assert "error: native, but with a default that is no tensor: m.f\n" in done.stderr
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -256,7 +230,7 @@ def failing(tmp_path: Path, project: Path) -> Callable[[str], CliError]:
         )
         display = progress.Display(Console(file=StringIO()))
         with open(os.devnull) as lock, pytest.raises(CliError) as error:
-            run_rextio("build", project, tools, display, lock.fileno(), {})
+            run_rextio("build", Staged(project, project, {}), tools, display, lock.fileno(), {})
         return error.value
 
     return fail

@@ -77,17 +77,6 @@ def test_the_mark_in_a_module(tmp_path: Path) -> None:
     assert f"source {other[:12]}" in (error.value.expected or "")
 
 
-def test_another_source_s_module_is_removed(tmp_path: Path) -> None:
-    for name in ("build", "generated"):
-        folder = tmp_path / ".rextio" / name / "python"
-        folder.mkdir(parents=True)
-        (folder / "_rextio_native.so").write_bytes(source_mark.PREFIX + b"ab" * 32)
-    module = tmp_path / ".rextio" / "build" / "python" / "_rextio_native.so"
-    with pytest.raises(CliError, match="it was removed"):
-        require_source_mark(module, [function()], "cd" * 32, tmp_path)
-    assert list(tmp_path.rglob("*.so")) == []
-
-
 def test_a_module_without_the_mark(tmp_path: Path) -> None:
     module = tmp_path / "_rextio_native.so"
     module.write_bytes(b"\x7fELF")

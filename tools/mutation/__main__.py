@@ -19,6 +19,7 @@ from tools.mutation.check import (
     survivors_in_native,
     survivors_in_rules,
 )
+from tools.mutation.front_end import FRONT_END
 from tools.mutation.kernels import KERNELS
 from tools.mutation.native import NATIVE
 from tools.mutation.rules import RULES
@@ -26,7 +27,7 @@ from tools.mutation.rules import RULES
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the rows of the chosen families; return 1 if a mistake survives, 2 if a row is wrong."""
-    usual = list(dict.fromkeys(row.family for row in (*RULES, *KERNELS)))
+    usual = list(dict.fromkeys(row.family for row in (*RULES, *FRONT_END, *KERNELS)))
     families = [*usual, "native"]
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
     parser.add_argument(
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for check, table in (
             (survivors_in_rules, RULES),
+            (survivors_in_rules, FRONT_END),
             (survivors_in_kernels, KERNELS),
             (survivors_in_native, NATIVE),
         ):

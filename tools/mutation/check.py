@@ -118,7 +118,10 @@ def survivors_in_rules(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, boo
     """Yield each row of the Python package, and whether its mistake went unnoticed."""
     # Each row has a process of its own, forked from one that has imported what does not change.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hypothesis", "pytest", "rextio.plugins.api", "syrupy"])
+    preloaded = ["hypothesis", "pytest", "rextio.plugins.api", "syrupy"]
+    if any(row.test.startswith("tests/torch") for row in rows):
+        preloaded += ["torch", "libcst.metadata", "jaxtyping"]
+    context.set_forkserver_preload(preloaded)
     copies = [FOLDER / "python" / str(number) for number in range(len(rows) + 1)]
     for copy, row in zip(copies, (None, *rows), strict=True):
         shutil.rmtree(copy, ignore_errors=True)
