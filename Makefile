@@ -11,7 +11,7 @@ export REXTIO_TORCH_CACHE_DIR ?= $(CURDIR)/.cache/rextio-torch
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test lint types mutation bench docs scoreboards format lock clean
+.PHONY: demo test lint types mutation sanitize fuzz arm64 bench docs scoreboards format lock clean
 
 demo: $(VENV)/.installed
 	python examples/digits/demo.py
@@ -26,9 +26,25 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	mypy
 
-# Whether the tests notice deliberate mistakes; FAMILIES="softmax claims" for some of them.
+# Whether the tests notice deliberate mistakes; FAMILIES="softmax claims" for some of them, and
+# FAMILIES=native for those in the code that needs libtorch.
 mutation: $(VENV)/.installed
 	python -m tools.mutation $(FAMILIES)
+
+# The kernels and the engine as AArch64 code under qemu; Debian 12 on x86_64, docs/platforms.md.
+arm64: $(VENV)/.installed
+	python -m tools.arm64
+
+# The Rust tests under AddressSanitizer and valgrind; CHECKS=address for one of them.
+sanitize: $(VENV)/.installed
+	python -m tools.sanitize $(CHECKS)
+
+# The random tests, TIMES as long as in `make test`.
+TIMES ?= 20
+fuzz: $(VENV)/.installed
+	REXTIO_TORCH_FUZZ_TIMES=$(TIMES) PROPTEST_CASES=$$((256 * $(TIMES))) python -m pytest \
+		tests/unit/test_decide.py tests/unit/test_any_source.py tests/native/test_boundary_fuzz.py \
+		tests/native/test_runtime_crate.py::test_cargo_tests
 
 # All peers, shapes and thread counts; QUICK=--quick for a subset of two minutes.
 bench: $(VENV)/.installed

@@ -15,3 +15,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write docs/external.md instead of comparing it (`make scoreboards`)",
     )
+    parser.addoption(
+        "--another-torch",
+        metavar="VERSION",
+        help="download this torch too, and install wheels beside it (test_wheels.py)",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "another_torch" in metafunc.fixturenames:
+        real = metafunc.config.getoption("--another-torch")
+        kinds = ["libraries", *([real] if real else [])]
+        metafunc.parametrize("another_torch", kinds, indirect=True)

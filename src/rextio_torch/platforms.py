@@ -26,6 +26,11 @@ class Platform:
     cuda_candidate: bool = False
 
     @property
+    def host(self) -> str:
+        """The host as its users call it."""
+        return f"{_NAMES.get(self.system, self.system)} {self.machine}"
+
+    @property
     def usable(self) -> bool:
         """Whether a native build is allowed on this host."""
         return self.status in USABLE
@@ -37,11 +42,11 @@ class UnsupportedPlatformError(RuntimeError):
     def __init__(self, row: Platform) -> None:
         self.platform = row
         super().__init__(
-            f"rextio-torch does not build native modules on {row.system} {row.machine} "
-            f"({row.status}): {row.reason}"
+            f"rextio-torch does not build native modules on {row.host} ({row.status}): {row.reason}"
         )
 
 
+_NAMES = {"Darwin": "macOS"}
 _CERTIFIED = "built and certified in this project's continuous integration"
 _EXPECTED = "the same code without any x86-only path; expected to work, not certified here"
 _NO_WHEEL = f"there is no torch {TORCH_VERSION} wheel for CPython {PYTHON_VERSION} on this host"
@@ -60,6 +65,7 @@ PLATFORMS: tuple[Platform, ...] = (
     Platform("Windows", "x86_64", "deferred", _WINDOWS),
     Platform("Windows", "arm64", "deferred", _WINDOWS),
     Platform("Windows", "i686", "deferred", _WINDOWS),
+    Platform("Windows", "armv7l", "deferred", _WINDOWS),
 )
 
 _SYSTEMS = {"macos": "Darwin", "win32": "Windows"}

@@ -52,7 +52,7 @@ class TorchPlugin:
             "id": PLUGIN_ID,
             "name": "PyTorch inference",
             "target_language": "rust",
-            "packages": ["torch"],
+            "packages": list(self.covers().packages),
         }
 
     def covers(self) -> CoverageDecl:
@@ -71,9 +71,7 @@ class TorchPlugin:
         return tuple(
             PluginType(
                 key=tensor_type.key,
-                annotations=(
-                    () if tensor_type.after else (f"rextio_torch.types.{tensor_type.marker}",)
-                ),
+                annotations=() if tensor_type.after else (tensor_type.dotted_marker,),
                 rust_type="rxt_torch::Tensor",
                 conversion=None if tensor_type.after else emit.conversion(tensor_type),
                 helpers=helpers(),

@@ -14,9 +14,27 @@ from rextio_torch.ops.table import OPERATORS
 
 
 def infos(operator: Operator) -> list[OpInfo]:
-    """Return PyTorch's entries for an operator: those with the ATen name of its schema."""
-    name = operator.schema.partition("(")[0].partition(".")[0]
+    """Return PyTorch's entries for an operator: those with the ATen name of its schema.
+
+    An in-place operator has no entry of its own; its name ends with an underscore.
+    """
+    name = operator.schema.partition("(")[0].partition(".")[0].removesuffix("_")
     return [info for info in op_db if (info.aten_name or info.name) == name]
+
+
+def _eagers(
+    operator: Operator, info: OpInfo, sample: SampleInput
+) -> torch.Tensor | type[Exception]:
+    """Return what PyTorch gives for a sample, or the class of what it raises in place."""
+    if not operator.schema.endswith("(a!)"):
+        return info(sample.input, *sample.args, **sample.kwargs)
+    if not isinstance(sample.input, torch.Tensor):
+        return TypeError
+    try:
+        return info.inplace_variant(sample.input.clone(), *sample.args, **sample.kwargs)
+    except RuntimeError:
+        # The result has another shape or dtype than the tensor it should be written to.
+        return RuntimeError
 
 
 def cases() -> Iterator[Case]:
@@ -55,5 +73,5 @@ def _case(
     sample: SampleInput,
     error: type[BaseException] | None = None,
 ) -> Case:
-    expected = error or info(sample.input, *sample.args, **sample.kwargs)
+    expected = error or _eagers(operator, info, sample)
     return Case(name, operator, (sample.input, *sample.args), dict(sample.kwargs), expected)

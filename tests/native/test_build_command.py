@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,24 +24,32 @@ from support.activate import activate
 from support.native import CACHE, build, cli, run, variables
 
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.source import marked_source_ids, source_id
+from rextio_torch.cli.source import source_id
+from rextio_torch.runtime.source_mark import marked_source_ids
 
 PROJECTS = CACHE / "native" / "build-command"
 #: A rebuild takes about 3 s on an idle machine.
 REBUILD_SECONDS = 15.0
 
-MODEL = """\
+#: Functions that plain Rextio takes as they are.
+DIALECT = """\
 import torch
 from rextio_torch.types import TensorF32Cpu2D
 
 
 def activate(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return torch.{name}(x)
-
+"""
+MODEL = f"""\
+{DIALECT}
 
 def documented(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    \"\"\"A docstring keeps a function on Python.\"\"\"
+    \"\"\"A docstring, which plain Rextio refuses.\"\"\"
     return torch.relu(x)
+
+
+def rounded(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.floor(x)
 """
 
 
@@ -50,16 +59,16 @@ def cargo() -> None:
     assert shutil.which("cargo"), "these tests need cargo: curl -sSf https://sh.rustup.rs | sh"
 
 
-def make_project(folder: Path, name: str) -> Path:
+def make_project(folder: Path, name: str, model: str = MODEL) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / ".cargo", ignore_errors=True)
-    write_model(folder, name)
+    write_model(folder, name, model)
     run(cli("init", folder))
     return folder
 
 
-def write_model(folder: Path, name: str) -> None:
-    (folder / "model.py").write_text(MODEL.format(name=name))
+def write_model(folder: Path, name: str, model: str = MODEL) -> None:
+    (folder / "model.py").write_text(model.format(name=name))
 
 
 def check_module(project: Path, name: str) -> None:
@@ -105,10 +114,11 @@ def test_build_and_rebuild_after_an_edit(project: Path, record_property: Any) ->
     first = build(project)
     assert {f["qualname"]: f["native"] for f in first["functions"]} == {
         "model.activate": True,
-        "model.documented": False,
+        "model.documented": True,
+        "model.rounded": False,
     }
-    documented = first["functions"][1]
-    assert documented["reason"].startswith("kept on Python by Rextio without a diagnostic")
+    rounded = first["functions"][2]
+    assert "a function of torch that is not in the operator table" in rounded["reason"]
     assert source_marks(project) == [first["source_id"]]
     check_module(project, "relu")
 
@@ -133,22 +143,33 @@ def test_text_output_lists_each_function(built: Path) -> None:
     """
     project = built
     folder = str(project / ".rextio" / "build" / "python")
-    done = run(cli("build", project, "--require-native"), check=False, PYTHONPATH=folder)
+    path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+    done = run(cli("build", project, "--require-native"), check=False, PYTHONPATH=path)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "error: not native: model.documented"
+    assert done.stderr.splitlines()[-1] == "error: not native: model.rounded"
     lines = done.stdout.splitlines()
     assert any(line.startswith("native  model.activate ") for line in lines)
-    assert any(line.startswith("python  model.documented ") for line in lines)
+    assert any(line.startswith("python  model.rounded ") for line in lines)
     assert f"use it: PYTHONPATH={project}/.rextio/build/python python -P <script>" in lines
-    assert "1 of 2 functions native" in lines[-1]
+    assert "2 of 3 functions native" in lines[-1]
     assert "\x1b" not in done.stdout
     check_module(project, "relu")
 
 
-def test_plain_rextio_build_gives_the_same(built: Path) -> None:
-    project = built
+def python_files(project: Path) -> dict[str, bytes]:
+    """Return the Python files of the wheel that Rextio wrote."""
+    (wheel,) = (project / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
+
+
+def test_plain_rextio_build_gives_the_same() -> None:
+    """Of a project that needs no rewriting."""
+    project = make_project(PROJECTS / "dialect", "relu", DIALECT)
+    build(project)
     crate = project / ".rextio" / "generated" / "rust"
     ours = {p.name: p.read_bytes() for p in [*crate.glob("src/*"), *crate.glob("Cargo.*")]}
+    our_wheel = python_files(project)
     # As typed in the activated environment.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     began = time.monotonic()
@@ -160,6 +181,11 @@ def test_plain_rextio_build_gives_the_same(built: Path) -> None:
     print(f"plain rextio build: {time.monotonic() - began:.1f} s")
     plain = {p.name: p.read_bytes() for p in [*crate.glob("src/*"), *crate.glob("Cargo.*")]}
     assert plain == ours
+    # Ours adds to each wrapper that native functions look like the user's.
+    wheel = python_files(project)
+    assert our_wheel.keys() == wheel.keys()
+    assert all(our_wheel[name].startswith(text) for name, text in wheel.items())
+    assert our_wheel["model.py"] != wheel["model.py"]
     assert compiled_crates(project) == ["rextio_generated_native"], "dependencies were rebuilt"
     assert source_marks(project) == ["0" * 64]
     check_module(project, "relu")
@@ -224,7 +250,7 @@ def test_a_module_of_another_source_is_refused(built: Path) -> None:
     done = run(cli("build", project, "--json"), check=False)
     assert done.returncode == 1
     error = json.loads(done.stdout)["error"]
-    assert error["message"].startswith("the built module is not this source's; it was removed")
+    assert error["message"] == "the built module is not this source's"
     assert other[:12] in error["found"]
     assert source_marks(project) == [before]
 
@@ -304,7 +330,7 @@ def test_a_failed_build_shows_cargo_s_error(built: Path, failing_cargo: str) -> 
     assert "error: rextio build failed with exit status 1" in done.stderr
     assert "| error[E0308]: mismatched types" in done.stderr
     assert "Compiling" not in done.stderr
-    assert "the last build is in place again" in done.stdout
+    # What a build replaces, it replaces when it has succeeded.
     check_module(project, "relu")
 
 
@@ -340,5 +366,5 @@ def test_an_interrupted_build_leaves_nothing_running(built: Path) -> None:
 def cargo_processes(project: Path) -> list[str]:
     """Return the command lines of running processes that name the project's generated crate."""
     done = run(["ps", "-A", "-ww", "-o", "args="])
-    crate = str(project / ".rextio" / "generated" / "rust")
+    crate = str(project / ".rextio" / "staged" / project.name / ".rextio" / "generated" / "rust")
     return [line for line in done.stdout.splitlines() if "cargo" in line and crate in line]

@@ -11,8 +11,8 @@ import pytest
 import torch
 from support.native import CACHE, run
 
-from rextio_torch.cli.source import marked_source_ids
 from rextio_torch.cuda import chain, compare
+from rextio_torch.runtime.source_mark import marked_source_ids
 
 FOLDER = CACHE / "native" / "cuda-candidate"
 CUDA = [sys.executable, "-m", "rextio_torch.cuda"]

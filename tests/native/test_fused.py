@@ -9,7 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -187,7 +187,10 @@ def test_another_thread_runs_during_a_long_call(native_project) -> None:
 
 def test_large_work_is_split_over_threads_with_equal_results(native_project) -> None:
     before = torch.get_num_threads()
-    large = torch.randn(700, 900)
+    # The same values each time: where a long sum is nearly zero, no relative bound holds for what
+    # libtorch's float32 gives on one thread and on two.
+    draw = partial(torch.randn, generator=torch.Generator().manual_seed(1))
+    large = draw(700, 900)
     calls = [
         ("boundary.matrix", (large,)),
         (find("tanh", 2), (large.t(),)),
@@ -203,8 +206,8 @@ def test_large_work_is_split_over_threads_with_equal_results(native_project) -> 
         (find("argmax", 2, dim=0, keepdim=False), (large.reshape(-1, 3),)),
         (find("argmax", 1, dim=0, keepdim=True), (large.flatten(),)),
         (find("add", 2, 1), (large, large[0])),
-        (find("matmul", 1, 2), (large[0], torch.randn(900, 1100))),
-        (find("linear", 2, 2, 1), (large[:2], torch.randn(3000, 900), torch.randn(3000))),
+        (find("matmul", 1, 2), (large[0], draw(900, 1100))),
+        (find("linear", 2, 2, 1), (large[:2], draw(3000, 900), draw(3000))),
         ("control_flow.attention", (large[:300], large, large)),
     ]
     try:

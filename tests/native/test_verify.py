@@ -157,6 +157,21 @@ def test_a_bundle_checks_another_copy_of_the_module(project: Path, tmp_path: Pat
     assert status == 0, data
     assert data["module"].startswith(str(tmp_path))
     assert all(item["cases"] > 90 for item in data["results"])
+    # And as a wheel brings them.
+    wheel = json.loads(run(cli("wheel", project, "--out", tmp_path, "--json")).stdout)
+    target = tmp_path / "wheel"
+    install = [sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--target", target]
+    run([*install, wheel["wheel"]])
+    path = os.pathsep.join((str(target), str(REPOSITORY / "src")))
+    status, data = verify("--check", bundle, "--engine", "libtorch", PYTHONPATH=path)
+    assert status == 0, data
+    assert Path(data["module"]).parent == target / wheel["native_package"] / "lib"
+    assert data["source_id"] == wheel["source_id"]
+    assert all(item["cases"] > 90 and not item["failed"] for item in data["results"])
+    Path(data["module"]).write_bytes(b"no library")
+    status, data = verify("--check", bundle, PYTHONPATH=path)
+    assert status == 1
+    assert "the native part of verify does not load" in data["error"]["found"]
     status, data = verify("--check", bundle)
     assert status == 1
     assert "does not load" in data["error"]["message"]

@@ -30,6 +30,7 @@ from rextio_torch.ops.table import OPERATORS
 BY_ID = {operator.id: operator for operator in OPERATORS}
 KEYS = {item.marker: item.key for item in ALL_TYPES if item.after is None}
 HEADER = """\
+import rextio_torch.in_place
 import torch
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
 """

@@ -22,7 +22,8 @@ from support.random_programs import module_text as random_module_text
 
 REPOSITORY = Path(__file__).parent.parent.parent
 SOURCES = REPOSITORY / "tests" / "native" / "sources"
-CACHE = REPOSITORY / ".cache"
+#: The mutation check builds projects of its own.
+CACHE = Path(os.environ.get("REXTIO_TORCH_TEST_CACHE", REPOSITORY / ".cache"))
 #: How many random programs the native project holds.
 RANDOM_PROGRAMS = 120
 #: Python bodies only: they never become native, and their module says so.

@@ -100,13 +100,14 @@ def _interval(operator: Operator, values: list[Value]) -> tuple[float, float] | 
         return simple[operator.id]
     second = values[1]
     other = max(abs(second.low), abs(second.high))
-    if operator.id == "add":
+    name = operator.id.removesuffix("_")
+    if name == "add":
         return low + second.low, high + second.high
-    if operator.id == "sub":
+    if name == "sub":
         return low - second.high, high - second.low
-    if operator.id == "mul":
+    if name == "mul":
         return -size * other, size * other
-    if operator.id == "div":
+    if name == "div":
         if second.low < 0.1:
             return None
         return -size / second.low, size / second.low
@@ -234,6 +235,7 @@ def _update_in_control_flow(
 def module_text(count: int, first_seed: int = 0) -> str:
     """Return a module of `count` random programs named `program_0`, `program_1`, …"""
     header = (
+        "import rextio_torch.in_place\n"
         "import torch\n"
         "from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D\n"
     )

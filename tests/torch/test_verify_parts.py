@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from rextio_torch.ops.model import F32_1D, F32_2D, I64_1D, TensorType
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
 from rextio_torch.verify import bundle
+from rextio_torch.verify import record as record_module
 from rextio_torch.verify.cases import Case, Request, cases_of
 from rextio_torch.verify.check import run_case
 from rextio_torch.verify.oracle import expect, only_operator
@@ -344,3 +345,54 @@ def test_what_is_said_of_inputs_must_concern_a_function() -> None:
         Inputs({}, {"n": "two"}, {}).request("f", known["f"])
     with pytest.raises(VerifyError, match="of rank 1"):
         cases(f, Request(shapes={"x": (4,)}))
+
+
+UNVERIFIED = """
+from rextio_torch.types import TensorF32Cpu2D
+
+def first(x: TensorF32Cpu2D, sizes: list[int]) -> TensorF32Cpu2D:
+    return x.relu()
+
+def second(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+def third(x: TensorF32Cpu2D, mode: str) -> TensorF32Cpu2D:
+    return x.relu()
+"""
+
+
+def test_a_function_without_inputs_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "unverified_source.py").write_text(UNVERIFIED)
+    wanted = [
+        Wanted("unverified_source", name, str(tmp_path)) for name in ("first", "second", "third")
+    ]
+    told: list[Any] = []
+    found = record(wanted, "id", Inputs({}, {}, {}), None, told.append)
+    assert [function.name for function in found.functions] == ["unverified_source.second"]
+    missed = {event["function"]: event for event in told if event["event"] == "unverified"}
+    assert list(missed) == ["unverified_source.first", "unverified_source.third"]
+    assert "parameter sizes" in missed["unverified_source.first"]["message"]
+    assert "--value mode=" in missed["unverified_source.third"]["repair"]
+    # Alone it is an error.
+    with pytest.raises(VerifyError, match="parameter sizes"):
+        record(wanted[:1], "id", Inputs({}, {}, {}), None, told.append)
+
+
+def test_a_function_that_does_not_end_is_unverified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "endless_module.py").write_text(
+        "from rextio_torch.types import TensorF32Cpu1D\n\n\n"
+        "def ends(x: TensorF32Cpu1D) -> TensorF32Cpu1D:\n    return x.relu()\n\n\n"
+        "def halves(x: TensorF32Cpu1D, least: float) -> TensorF32Cpu1D:\n"
+        "    rest = 1.0\n    while rest > least:\n        rest = rest * 0.5\n    return x.relu()\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(record_module, "LONGEST_SECONDS", 0.5)
+    wanted = [Wanted("endless_module", name, str(tmp_path)) for name in ("ends", "halves")]
+    events: list[dict[str, Any]] = []
+    bundle = record(wanted, "0" * 64, Inputs({}, {}, {}), None, events.append)
+    assert [function.name for function in bundle.functions] == ["endless_module.ends"]
+    (told,) = [event for event in events if event["event"] == "unverified"]
+    assert told["function"] == "endless_module.halves"
+    assert "does not end" in told["message"]

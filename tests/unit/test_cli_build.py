@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,55 +15,49 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from rextio_torch import versions
-from rextio_torch.cli import doctor, processes, progress, source
+from rextio_torch.cli import doctor, progress
 from rextio_torch.cli.app import cli
-from rextio_torch.cli.build import build, last_build_kept
+from rextio_torch.cli.build import build
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.project import initialise
+from rextio_torch.cli.publish import publish
+from rextio_torch.cli.staging import stage
 
 
-def _write_build(project: Path, source_id: str) -> Path:
+def _write_build(project: Path, text: str) -> Path:
     module = project / ".rextio" / "build" / "python" / "_rextio_native.so"
-    shutil.rmtree(project / ".rextio" / "build", ignore_errors=True)
-    module.parent.mkdir(parents=True)
-    module.write_bytes(source.MARKER + source_id.encode())
+    module.parent.mkdir(parents=True, exist_ok=True)
+    module.write_text(text)
     return module
 
 
-def _fail_after(_: Path, error: BaseException) -> None:
-    raise error
+def test_a_build_replaces_the_last_one_once_it_is_whole(project: Path) -> None:
+    staged = stage(project, project / ".rextio" / "staged" / "project")
+    module = _write_build(project, "before")
+    (module.parent / "gone.py").touch()
+    # Of a run that was killed while it copied.
+    partial = project / ".rextio" / "build~partial-new"
+    partial.mkdir()
+    _write_build(staged.folder, "after")
+    assert publish(staged, None) is None
+    assert module.read_text() == "after"
+    assert [path.name for path in module.parent.iterdir()] == [module.name]
 
 
-@pytest.mark.parametrize("error", [CliError("no"), KeyboardInterrupt(), processes.Interrupted(2)])
-def test_what_worked_before_a_failed_build_still_works(project: Path, error: BaseException) -> None:
-    before, after, out = "ab" * 32, "cd" * 32, StringIO()
-    display = progress.Display(Console(file=out))
-    module = _write_build(project, before)
-    with pytest.raises(type(error)), last_build_kept(project, display):
-        _fail_after(_write_build(project, after), error)
-    assert source.marked_source_ids(module) == [before]
-    assert out.getvalue() == f"the last build is in place again (source {before[:12]})\n"
-    with last_build_kept(project, display):
-        _write_build(project, after)
-    assert source.marked_source_ids(module) == [after]
-    assert [path.name for path in (project / ".rextio").iterdir()] == ["build"]
+def test_a_build_that_cannot_be_copied_leaves_the_last_one(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = stage(project, project / ".rextio" / "staged" / "project")
+    module = _write_build(project, "before")
+    _write_build(staged.folder, "after")
 
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
 
-def test_the_last_build_survives_a_run_that_was_killed(project: Path) -> None:
-    display = progress.Display(Console(file=StringIO()))
-    module = _write_build(project, "ab" * 32)
-    (project / ".rextio" / "build").rename(project / ".rextio" / "last-build")
-    _write_build(project, "cd" * 32)
-    with pytest.raises(CliError), last_build_kept(project, display):
-        raise CliError("no")
-    assert source.marked_source_ids(module) == ["ab" * 32]
-
-
-def test_where_nothing_was_built_nothing_is_put_back(project: Path) -> None:
-    out = StringIO()
-    with pytest.raises(CliError), last_build_kept(project, progress.Display(Console(file=out))):
-        raise CliError("no")
-    assert out.getvalue() == ""
+    monkeypatch.setattr("rextio_torch.cli.publish.copy_tree", full)
+    with pytest.raises(OSError, match="No space left"):
+        publish(staged, None)
+    assert module.read_text() == "before"
 
 
 def test_an_environment_that_would_fail_starts_no_build(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_lock_keeps_another_process_out_and_names_it(tmp_path: Path) -> None:
     entered, leave = context.Event(), context.Event()
     process = context.Process(target=_hold, args=(tmp_path / "lock", entered, leave))
     process.start()
-    assert entered.wait(20)
+    assert entered.wait(60)
     said: list[str] = []
 
     def waiting(holder: str) -> None:

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from rextio_torch.cli import progress, report, toolchain
 from rextio_torch.cli.app import cli
-from rextio_torch.cli.build import BuildResult
+from rextio_torch.cli.build import BuildResult, core_wheel
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.rextio import run_rextio
-from rextio_torch.cli.tensors import tensor_functions
+from rextio_torch.cli.staging import Staged, stage
 
 CHECK = {
     "modules": [
@@ -131,12 +131,13 @@ class C:
 
 
 def test_functions_with_tensor_annotations(tmp_path: Path) -> None:
-    source = tmp_path / "m.py"
-    source.write_text(TENSORS)
-    assert tensor_functions(source) == ["f", "g", "i", "C.f"]
-    source.write_text("def f(:")
-    assert tensor_functions(source) == []
-    assert tensor_functions(tmp_path) == []
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "m.py").write_text(TENSORS)
+    (project / "broken.py").write_text("def f(:")
+    (project / "none.py").write_text("def f(n: int) -> int: ...\n")
+    staged = stage(project, tmp_path / "copy")
+    assert set(staged.tensor_functions()) == {"m.f", "m.g", "m.i", "m.C.f"}
 
 
 def _check(source: Path, **routes: str) -> dict[str, object]:
@@ -154,11 +155,9 @@ def _check(source: Path, **routes: str) -> dict[str, object]:
 
 
 def test_a_function_that_rextio_does_not_list_is_pythons_too(tmp_path: Path) -> None:
-    source, python = tmp_path / "m.py", "fallback-python"
-    source.write_text(
-        "def f(x: TensorF32Cpu2D): ...\ndef g(x: TensorF32Cpu2D): ...\ndef h(): ...\n"
-    )
-    listed = report.functions(_check(source, f=python, h=python))
+    python = "fallback-python"
+    check = _check(tmp_path / "m.py", f=python, h=python)
+    listed = report.functions(check, {name: [] for name in ("m.f", "m.g", "m.C.f", "other.f")})
     assert [f.qualname for f in listed] == ["m.f", "m.h", "m.g"]
     assert [f.has_tensors for f in listed] == [True, False, True]
     assert [f.reason for f in listed] == [report.NO_DIAGNOSTIC] * 3
@@ -188,6 +187,24 @@ def test_a_build_may_require_native_functions(
     assert CliRunner().invoke(cli, ["build", str(tmp_path)]).exit_code == 0
 
 
+def test_a_build_says_what_the_wheel_of_rextio_is(tmp_path: Path, monkeypatch) -> None:
+    wheel = core_wheel({"wheel_build": {"status": "built", "path": f"{tmp_path}/dist/m.whl"}})
+    result = BuildResult(tmp_path, "ab" * 32, [], None, "ready", {"total": 1.0}, wheel)
+    result.seconds["dependencies"] = 0.0
+    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_: result)
+    (line,) = (
+        line
+        for line in CliRunner().invoke(cli, ["build", str(tmp_path)]).stdout.splitlines()
+        if line.startswith("wheel: ")
+    )
+    assert line.startswith(f"wheel: {tmp_path}/dist/m.whl is Rextio's: ")
+    assert "overwrite each other" in line
+    assert f"rextio-torch wheel {tmp_path} " in line
+    data = json.loads(CliRunner().invoke(cli, ["build", str(tmp_path), "--json"]).stdout)
+    assert data["core_wheel"] == f"{tmp_path}/dist/m.whl"
+    assert core_wheel({"wheel_build": {"status": "skipped", "path": None}}) is None
+
+
 def test_the_readable_end_of_a_failure() -> None:
     text = "   Compiling a v1.0.0\nwarning: x\nerror[E0308]: mismatched\n --> src/lib.rs:1\n"
     build_report = {"native_build": {"status": "failed", "stderr": text, "message": "RXT060"}}
@@ -213,7 +230,7 @@ def failing(tmp_path: Path, project: Path) -> Callable[[str], CliError]:
         )
         display = progress.Display(Console(file=StringIO()))
         with open(os.devnull) as lock, pytest.raises(CliError) as error:
-            run_rextio("build", project, tools, display, lock.fileno(), {})
+            run_rextio("build", Staged(project, project, {}), tools, display, lock.fileno(), {})
         return error.value
 
     return fail

@@ -11,8 +11,9 @@ from cli_environment import function, make_environment
 from rextio.analyzer.project_namespace import BUILTIN_IGNORED_PARTS
 
 from rextio_torch.cli import source
-from rextio_torch.cli.build import built_module, verify
+from rextio_torch.cli.build import built_module, require_source_mark
 from rextio_torch.cli.errors import CliError
+from rextio_torch.runtime import source_mark
 
 
 def test_the_source_id_changes_with_every_input(tmp_path: Path, project: Path) -> None:
@@ -65,43 +66,34 @@ def test_moving_bytes_between_files_is_a_change(tmp_path: Path, project: Path) -
 def test_the_mark_in_a_module(tmp_path: Path) -> None:
     mine, other = "ab" * 32, "cd" * 32
     module = tmp_path / "_rextio_native.so"
-    module.write_bytes(b"\x7fELF\0" + source.MARKER + mine.encode() + b"more" + source.MARKER)
-    assert source.marked_source_ids(module) == [mine]
-    verify(module, [function()], mine, tmp_path)
+    module.write_bytes(
+        b"\x7fELF\0" + source_mark.PREFIX + mine.encode() + b"more" + source_mark.PREFIX
+    )
+    assert source_mark.marked_source_ids(module) == [mine]
+    require_source_mark(module, [function()], mine, tmp_path)
     with pytest.raises(CliError, match="not this source's") as error:
-        verify(module, [function()], other, tmp_path)
+        require_source_mark(module, [function()], other, tmp_path)
     assert f"source {mine[:12]}" in (error.value.found or "")
     assert f"source {other[:12]}" in (error.value.expected or "")
-
-
-def test_another_source_s_module_is_removed(tmp_path: Path) -> None:
-    for name in ("build", "generated"):
-        folder = tmp_path / ".rextio" / name / "python"
-        folder.mkdir(parents=True)
-        (folder / "_rextio_native.so").write_bytes(source.MARKER + b"ab" * 32)
-    module = tmp_path / ".rextio" / "build" / "python" / "_rextio_native.so"
-    with pytest.raises(CliError, match="it was removed"):
-        verify(module, [function()], "cd" * 32, tmp_path)
-    assert list(tmp_path.rglob("*.so")) == []
 
 
 def test_a_module_without_the_mark(tmp_path: Path) -> None:
     module = tmp_path / "_rextio_native.so"
     module.write_bytes(b"\x7fELF")
     with pytest.raises(CliError, match="not this source's"):
-        verify(module, [function()], "ab" * 32, tmp_path)
+        require_source_mark(module, [function()], "ab" * 32, tmp_path)
     # Native functions that are not this plugin's, or none at all, carry none.
-    verify(module, [function(native=False)], "ab" * 32, tmp_path)
-    verify(None, [], "ab" * 32, tmp_path)
+    require_source_mark(module, [function(native=False)], "ab" * 32, tmp_path)
+    require_source_mark(None, [], "ab" * 32, tmp_path)
     with pytest.raises(CliError, match="not this source's"):
-        verify(None, [function()], "ab" * 32, tmp_path)
+        require_source_mark(None, [function()], "ab" * 32, tmp_path)
 
 
 def test_a_module_that_was_built_without_the_command(tmp_path: Path) -> None:
     module = tmp_path / "_rextio_native.so"
-    module.write_bytes(source.MARKER + source.NO_SOURCE_ID.encode())
+    module.write_bytes(source_mark.PREFIX + source_mark.NO_SOURCE_ID.encode())
     with pytest.raises(CliError) as error:
-        verify(module, [function()], "ab" * 32, tmp_path)
+        require_source_mark(module, [function()], "ab" * 32, tmp_path)
     assert "built without this command" in (error.value.found or "")
 
 

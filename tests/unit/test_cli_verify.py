@@ -14,12 +14,13 @@ from cli_environment import make_environment
 from click.testing import CliRunner
 from rich.console import Console
 
-from rextio_torch.cli import bench, verify
+from rextio_torch.cli import bench
 from rextio_torch.cli.app import cli
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.module import check_module
+from rextio_torch.cli.native import NativeFunction, native_functions, present_build
 from rextio_torch.cli.progress import Display
-from rextio_torch.cli.verify import NativeFunction, Options, VerifyResult, lines, present_build
+from rextio_torch.cli.verify import Options, VerifyResult, lines
 from rextio_torch.cli.workers import Outcome
 from rextio_torch.verify import events
 
@@ -77,6 +78,18 @@ def test_a_process_that_ended_is_a_failure_without_any_failed_case() -> None:
     assert lines(ended)[-1] == "0 calls, 0 failed, ended early"
 
 
+def test_a_function_that_was_not_called_is_no_pass() -> None:
+    missed = {"function": "model.g", "message": "model.g: no value can be made for parameter o",
+              "expected": "int", "found": "dict", "repair": None}  # fmt: skip
+    found = result(tally(), unverified=[missed])
+    assert found.failed
+    assert found.to_dict()["unverified"] == [missed]
+    text = plain(found)
+    at = text.index("not verified: model.g: no value can be made for parameter o")
+    assert text[at + 1 : at + 3] == ["  expected: int", "  found: dict"]
+    assert text[-1] == "100 calls, 0 failed, 1 not verified"
+
+
 def test_the_command_to_reproduce_repeats_what_was_asked() -> None:
     options = Options(shapes={"x": [8, 16]}, values={"n": "3"}, inputs=Path("in puts.pt"))
     text = options.reproduce(["model"], tally(), "small-n=3")
@@ -124,7 +137,7 @@ def test_a_project_without_native_functions_is_an_error(tmp_path: Path) -> None:
     module = {"module_name": "model", "file_path": str(tmp_path / "model.py"), "functions": []}
     (reports / "check.json").write_text(json.dumps({"modules": [module]}))
     with pytest.raises(CliError, match=r"no function of .* is native"):
-        verify.native_functions(tmp_path)
+        native_functions(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,22 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rextio.plugins.api import (
     NON_LITERAL,
+    RECEIVER_EXPR_KINDS,
     CallableMeta,
     Claimed,
+    ClaimExpr,
     ClaimLiteral,
     ClaimSite,
     KeywordArg,
+    LoweringContext,
     NotCovered,
     ReceiverMeta,
     Rejected,
 )
 from support import forms
 from support.forms import BY_ID
+from support.fuzz import examples
 
 from rextio_torch.analysis import decide as decide_module
 from rextio_torch.analysis.decide import Call, Rejection, decide
 from rextio_torch.derive import records
-from rextio_torch.ops.model import TENSOR_TYPES, Operator
+from rextio_torch.ops.model import ALL_TYPES, CUDA_TYPES, Operator
 from rextio_torch.ops.table import OPERATORS
 from rextio_torch.plugin import TorchPlugin
 
@@ -238,6 +243,7 @@ _TYPES = st.sampled_from(
         MATRIX,
         VECTOR,
         LABELS,
+        *(tensor_type.key for tensor_type in CUDA_TYPES),
         "int",
         "float",
         "bool",
@@ -275,6 +281,23 @@ _NAMES = st.one_of(
     ),
     st.text(max_size=5),
 )
+_EXPRESSIONS = st.recursive(
+    st.builds(
+        ClaimExpr,
+        kind=st.just("leaf"),
+        result_type=_TYPES,
+        leaf_index=st.integers(0, 5),
+        leaf_kind=st.sampled_from(["name", "opaque"]),
+    ),
+    lambda children: st.builds(
+        ClaimExpr,
+        kind=st.just("call"),
+        target=st.sampled_from(_TARGETS),
+        result_type=_TYPES,
+        children=st.lists(children, max_size=3).map(tuple),
+    ),
+    max_leaves=5,
+)
 _SITES = st.builds(
     ClaimSite,
     kind=st.sampled_from(["call", "call", "binop", "compare", ""]),
@@ -290,12 +313,16 @@ _SITES = st.builds(
     receiver=st.one_of(
         st.none(),
         st.builds(
-            ReceiverMeta,
-            arg_type=_TYPES.filter(lambda item: item != ""),
-            expr_kind=st.just("name"),
-            is_safe=st.just(True),
+            lambda arg_type, kind: ReceiverMeta(arg_type, kind, kind == "name"),
+            _TYPES.filter(lambda item: item != ""),
+            st.sampled_from(sorted(RECEIVER_EXPR_KINDS)),
         ),
     ),
+    expression=st.none() | _EXPRESSIONS,
+    callables=st.lists(
+        st.builds(CallableMeta, arg_index=st.just(1), qualname=st.just("m.f"), keyword=_NAMES),
+        max_size=1,
+    ).map(tuple),
 )
 #: Near misses: an accepted or rejected form with one part exchanged.
 _FORMS = [form for operator in OPERATORS for form in forms.accepted(operator)]
@@ -305,6 +332,7 @@ _FORMS = [form for operator in OPERATORS for form in forms.accepted(operator)]
 def _near(draw: st.DrawFn) -> ClaimSite:
     site, other = draw(st.sampled_from(_FORMS)).site(), draw(_SITES)
     parts = ["target", "operand_types", "operand_literals", "keywords", "receiver", "kind"]
+    parts += ["expression", "callables"]
     return replace(
         site,
         **{
@@ -320,26 +348,63 @@ def _aligned(site: ClaimSite) -> ClaimSite:
     return site
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.one_of(_SITES, _near()).map(_aligned))
-def test_any_site(site: ClaimSite) -> None:
-    """Never an exception, always the same answer, and only what Rextio has been told about."""
+_RUST = re.compile(
+    r"rxt_torch::ops::\w+\(rxt_torch::Scope::(Function|Operation)"
+    r"(, (&\w+|Some\(&\w+\)|None|true|false|\d+|\"\w*\"))*\)\?"
+)
+
+
+def _lower(site: ClaimSite, *, in_scope: bool) -> str:
+    context = LoweringContext(
+        operands=tuple(f"a{index}" for index in range(len(site.operand_types))),
+        target_language="rust",
+        fresh_name=str,
+        receiver=None if site.receiver is None else "receiver",
+        function_scope_guard_active=in_scope,
+    )
+    return TorchPlugin().lower(site, context).rust
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(st.one_of(_SITES, _near()).map(_aligned), st.booleans())
+def test_any_site(site: ClaimSite, in_scope: bool) -> None:
+    """Never an exception, always the same answer, and only what Rextio has been told about.
+
+    What is claimed is lowered, to an expression that names the site's operands and nothing else.
+    """
     decision = decide(site)
     assert decide(site) == decision
     result = TorchPlugin().claim(site, None)
+    assert TorchPlugin().claim(site, None) == result
+    if isinstance(result, Claimed):
+        site = replace(site, rule_id=result.rule_id, result_type=result.result_type)
     if decision is None:
         assert result == NotCovered()
-    elif isinstance(decision, Rejection):
-        assert isinstance(result, Rejected)
-        assert result.diagnostic.code == decision.operator.diagnostic.code
-        assert result.diagnostic.code in DECLARED
-        assert decision.reason
-    else:
+    elif isinstance(decision, Call) and not (
+        decision.on_cuda and decision.signature.result.after is None
+    ):
         assert isinstance(result, Claimed)
         assert result.rule_id in RULES
-        assert result.result_type in {tensor_type.key for tensor_type in TENSOR_TYPES}
-        assert decision.signature in decision.operator.signatures
+        assert result.result_type in {tensor_type.key for tensor_type in ALL_TYPES}
+        assert decision.signature in decision.operator.all_signatures
         assert None not in site.operand_types
+        if not decision.on_cuda:
+            rust = _lower(site, in_scope=in_scope)
+            assert _RUST.fullmatch(rust), rust
+            assert _lower(site, in_scope=in_scope) == rust
+            names = {f"a{index}" for index in range(len(site.operand_types))} | {"receiver"}
+            used = re.findall(r"&(\w+)", rust)
+            assert names.issuperset(used)
+            assert len(set(used)) == len(used)
+            return
+    else:
+        assert isinstance(result, Rejected)
+        assert result.diagnostic.code in DECLARED
+        if isinstance(decision, Rejection):
+            assert result.diagnostic.code == decision.operator.diagnostic.code
+            assert decision.reason
+    with pytest.raises(ValueError, match=r"not in the operator table|permission|was claimed as"):
+        _lower(site, in_scope=in_scope)
 
 
 # These tests can fail

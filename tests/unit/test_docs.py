@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
+from support.analysis import write_project
 
+from rextio_torch.cli.environment import Environment
+from rextio_torch.cli.explain import explain_path, source_lines
+from rextio_torch.cli.explain import lines as explain_lines
 from rextio_torch.derive.pages import PAGES
+from rextio_torch.derive.python_page import EXAMPLES
+from rextio_torch.explain.forms.table import example_module
 
 REPOSITORY = Path(__file__).parent.parent.parent
 MARKDOWN = sorted(
@@ -45,3 +52,29 @@ def test_make_targets_of_the_docs_exist(path) -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"`make (\w+)`", path.read_text(encoding="utf-8")):
         assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_examples_of_ordinary_python_are_native(tmp_path) -> None:
+    """What docs/python.md shows as native is so for Rextio too."""
+    examples = {name: example_module(text) for name, text in EXAMPLES.items()}
+    answer = explain_path(write_project(tmp_path, examples), Environment.current())
+    assert len(answer.functions) > len(examples)
+    assert {f.qualname for f in answer.functions if f.outcome == "python"} == set()
+
+
+def test_explain_says_what_the_readme_shows(tmp_path, monkeypatch) -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    source = re.search(r"`model/score.py`:\n\n```python\n(.*?)```", readme, re.S)
+    shown = re.search(r"\$ rextio-torch explain model\n(.*?)```", readme, re.S)
+    assert source
+    assert shown
+    monkeypatch.chdir(tmp_path)
+    project = write_project(Path("model"), {"score": source[1]})
+    answer = explain_path(project, Environment.current())
+    printed = [
+        click.unstyle(line) for line in explain_lines(answer, 100, source=source_lines(answer))
+    ]
+    wanted = [line for line in shown[1].splitlines() if line != "…"]
+    assert len(wanted) > 5
+    first = printed.index(wanted[0])
+    assert printed[first : first + len(wanted)] == wanted

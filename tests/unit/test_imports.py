@@ -33,7 +33,10 @@ plugin.crate_dependencies()
 """
 
 
-@pytest.mark.parametrize("statement", ["import rextio_torch", "import rextio_torch.types"])
+@pytest.mark.parametrize(
+    "statement",
+    ["import rextio_torch", "import rextio_torch.types", "import rextio_torch.in_place"],
+)
 def test_plain_imports(statement: str) -> None:
     """Neither torch nor Rextio: annotated code starts as fast as without the package."""
     modules = _modules_after(statement)
@@ -43,6 +46,7 @@ def test_plain_imports(statement: str) -> None:
         "rextio_torch",
         "rextio_torch.versions",
         "rextio_torch.types",
+        "rextio_torch.in_place",
         "rextio_torch.runtime",
         "rextio_torch.runtime.native",
     }

@@ -1,6 +1,11 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from rextio_torch import platforms
+
+README = Path(__file__).parent.parent.parent / "README.md"
 
 
 @pytest.mark.parametrize(
@@ -20,6 +25,7 @@ from rextio_torch import platforms
         ("Linux", "armv7l", "unsupported"),
         ("Windows", "AMD64", "deferred"),
         ("Windows", "ARM64", "deferred"),
+        ("Windows", "armv7l", "deferred"),
         ("Linux", "riscv64", "unsupported"),
         ("Plan9", "x86_64", "unsupported"),
     ],
@@ -47,3 +53,18 @@ def test_require_supported_raises_a_typed_error_with_the_reason() -> None:
         platforms.require_supported("Darwin", "x86_64")
     assert error.value.platform.status == "unavailable"
     assert platforms.require_supported("Linux", "x86_64").status == "certified"
+
+
+def test_the_readme_says_what_the_table_says() -> None:
+    section = README.read_text(encoding="utf-8").partition("## Platforms")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ((?:Linux|macOS|Windows)[^|]*) \| ([^|]+) \|$", section, re.M)
+    said = {}
+    for hosts, text in rows:
+        for host in hosts.split(", "):
+            system, _, machine = host.partition(" ")
+            of_system = [row for row in platforms.PLATFORMS if row.system == system]
+            for row in [platforms.lookup(system, machine)] if machine else of_system:
+                said[row] = text
+    assert said.keys() == set(platforms.PLATFORMS)
+    for row, text in said.items():
+        assert row.status in text, row

@@ -125,8 +125,8 @@ def test_records_say_what_is_accepted(snapshot: SnapshotAssertion) -> None:
 
 def test_coverage() -> None:
     coverage = TorchPlugin().covers()
-    assert coverage.packages == ("torch",)
-    assert coverage.modules == ("torch", "torch.nn.functional")
+    assert coverage.packages == ("rextio_torch", "torch")
+    assert coverage.modules == ("rextio_torch.in_place", "torch", "torch.nn.functional")
     assert set(coverage.symbols) == {
         spelling.target
         for operator in OPERATORS

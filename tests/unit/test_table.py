@@ -61,6 +61,10 @@ CODES = {
     "sum": 18,
     "softmax": 19,
     "argmax": 20,
+    "add_": 21,
+    "sub_": 22,
+    "mul_": 23,
+    "div_": 24,
 }
 
 
@@ -120,6 +124,14 @@ _CONTRADICTIONS: dict[str, tuple[dict[str, object], str]] = {
     "no signature": ({"signatures": ()}, "needs a signature"),
     "schema without a result": ({"schema": "softmax(Tensor self)"}, "ATen schema"),
     "schema without arguments": ({"schema": "softmax -> Tensor"}, "ATen schema"),
+    "schema that writes to an operand and gives another tensor": (
+        {"schema": "softmax.int(Tensor(a!) self, int dim) -> Tensor"},
+        "ATen schema",
+    ),
+    "schema that gives an operand it does not write to": (
+        {"schema": "softmax.int(Tensor self, int dim) -> Tensor(a!)"},
+        "ATen schema",
+    ),
     "code of two digits": (
         {"diagnostic": replace(_ROW.diagnostic, code="RXTP-TORCH-19")},
         "RXTP-TORCH-NNN",
@@ -341,7 +353,7 @@ def _as_functions(name: str, text: str) -> str:
 def test_examples_of_diagnostics(tmp_path: Path) -> None:
     """The example is rejected with that code; what to write instead is native."""
     header = (
-        "import torch\nimport torch.nn.functional as F\n"
+        "import rextio_torch.in_place\nimport torch\nimport torch.nn.functional as F\n"
         "from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D\n\n"
     )
     modules = {
@@ -387,6 +399,21 @@ def test_broadcast_agrees_with_numpy(left: tuple[int, ...], right: tuple[int, ..
         assert error.value.exception == "RuntimeError"
     else:
         assert shapes.broadcast("add", (left, right), {}) == expected
+
+
+@given(_SIZES, _SIZES)
+def test_broadcast_in_place_agrees_with_numpy(
+    left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    result = numpy.zeros(left)
+    try:
+        result += numpy.zeros(right)
+    except ValueError:
+        with pytest.raises(ShapeError, match=r"cannot be broadcast|in-place") as error:
+            shapes.broadcast_in_place("add_", (left, right), {})
+        assert error.value.exception == "RuntimeError"
+    else:
+        assert shapes.broadcast_in_place("add_", (left, right), {}) == left
 
 
 @given(_SIZES, _SIZES)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rextio_torch import versions
-from rextio_torch.cli import doctor, source
+from rextio_torch.cli import doctor
 from rextio_torch.plugin import TorchPlugin
+from rextio_torch.runtime import source_mark
 from rextio_torch.runtime.loader import RUST_SOURCE
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -50,12 +51,17 @@ def test_the_runtime_crate() -> None:
 def test_the_marker_in_the_module() -> None:
     """The command looks for what the runtime writes, under the variable that it reads."""
     text = (RUST_SOURCE / "rxt_torch" / "identity.rs").read_text(encoding="utf-8")
-    assert f'PREFIX: &[u8] = b"{source.MARKER.decode()}"' in text
-    assert f'UNKNOWN: &str = "{source.NO_SOURCE_ID}"' in text
+    assert f'PREFIX: &[u8] = b"{source_mark.PREFIX.decode()}"' in text
+    assert f'UNKNOWN: &str = "{source_mark.NO_SOURCE_ID}"' in text
     assert set(re.findall(r'option_env!\("(\w+)"\)', text)) == {
-        source.SOURCE_ID_VARIABLE,
+        source_mark.SOURCE_ID_VARIABLE,
         versions.BYPASS_VARIABLE,
     }
+
+
+def test_the_release_that_a_module_requires() -> None:
+    text = (RUST_SOURCE / "rxt_torch" / "release.rs").read_text(encoding="utf-8")
+    assert f'TORCH_VERSION: &str = "{versions.TORCH_VERSION}"' in text
 
 
 def test_documents() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import re
@@ -15,6 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+from tools.cargo import BuildError, test_programs
 from tools.mutation.model import Mutation
 from tools.mutation.rust import VARIABLE, write_crate
 
@@ -52,13 +52,10 @@ def survivors_in_kernels(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, b
     """Yield each row of the runtime crate, and whether its mistake went unnoticed."""
     crate = FOLDER / "crate"
     write_crate(CRATE, crate, rows)
-    built = _run(
-        ["cargo", "test", "--no-run", "--message-format=json"],
-        cwd=crate, timeout=900, variables={"CARGO_TARGET_DIR": str(FOLDER / "target")},
-    )  # fmt: skip
-    if built.returncode != 0:
-        raise MutationError(f"the copy with mistakes does not compile:\n{_errors(built.stdout)}")
-    programs = _programs(built.stdout)
+    try:
+        programs = test_programs(crate, {"CARGO_TARGET_DIR": str(FOLDER / "target")})
+    except BuildError as error:
+        raise MutationError(f"the copy with mistakes does not compile:\n{error}") from error
 
     def command(row: Mutation) -> list[str]:
         target, _, test = row.test.partition("::")
@@ -83,28 +80,48 @@ def survivors_in_kernels(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, b
         yield from pool.map(survives, enumerate(rows, start=1))
 
 
-def _programs(messages: str) -> dict[str, str]:
-    """Return the test programs that cargo built: `lib` for the crate's own, else by name."""
-    programs = {}
-    for line in messages.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message["profile"]["test"]:
-            target = message["target"]
-            programs["lib" if "lib" in target["kind"] else target["name"]] = message["executable"]
-    return programs
+def survivors_in_native(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bool]]:
+    """Yield each row of the code that needs libtorch, and whether its mistake went unnoticed."""
+    folder = FOLDER / "native"
+    package = folder / PACKAGE.name
+    crate = package / CRATE.relative_to(PACKAGE)
+    without = shutil.ignore_patterns("target", "__pycache__", CRATE.name)
+    shutil.copytree(PACKAGE, package, ignore=without, dirs_exist_ok=True)
+    write_crate(CRATE, crate, rows)
+    variables = {"PYTHONPATH": str(folder), "REXTIO_TORCH_TEST_CACHE": str(folder / "cache")}
+    where = "import rextio_torch.runtime.loader as it; it.helpers(); print(it.__file__)"
 
+    def run(tests: Sequence[str], number: int) -> subprocess.CompletedProcess[str]:
+        found = _run([sys.executable, "-c", where], cwd=folder, variables=variables)
+        if not found.stdout.startswith(str(package)) or not (crate / "src").is_dir():
+            raise MutationError(f"the tests import {found.stdout.strip()}, not {package}")
+        return _run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+            cwd=REPOSITORY,
+            timeout=1800,
+            variables={**variables, VARIABLE: str(number)},
+        )
 
-def _errors(messages: str) -> str:
-    found = [json.loads(line) for line in messages.splitlines()]
-    rendered = [m["message"]["rendered"] for m in found if m["reason"] == "compiler-message"]
-    return "".join(text for text in rendered if text.startswith("error"))
+    done = run(sorted({row.test for row in rows}), 0)
+    if done.returncode != 0:
+        raise MutationError(f"the tests fail without a mistake:\n{done.stdout}{done.stderr}")
+    # One after the other: each run builds the one project again, of which nothing has changed.
+    for number, row in enumerate(rows, start=1):
+        done = run([row.test], number)
+        # Below zero: a signal ended the process, which nobody overlooks.
+        if done.returncode > 1:
+            raise MutationError(f"{row}: the tests did not run:\n{done.stdout}{done.stderr}")
+        yield row, done.returncode == 0
 
 
 def survivors_in_rules(rows: Sequence[Mutation]) -> Iterator[tuple[Mutation, bool]]:
     """Yield each row of the Python package, and whether its mistake went unnoticed."""
     # Each row has a process of its own, forked from one that has imported what does not change.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hypothesis", "pytest", "rextio.plugins.api", "syrupy"])
+    preloaded = ["hypothesis", "pytest", "rextio.plugins.api", "syrupy"]
+    if any(row.test.startswith("tests/torch") for row in rows):
+        preloaded += ["torch", "libcst.metadata", "jaxtyping"]
+    context.set_forkserver_preload(preloaded)
     copies = [FOLDER / "python" / str(number) for number in range(len(rows) + 1)]
     for copy, row in zip(copies, (None, *rows), strict=True):
         shutil.rmtree(copy, ignore_errors=True)

@@ -29,6 +29,11 @@ _packed = _File("matmul: packed", "rxt_kernels/packed.rs")
 _matmul = _File("matmul", "rxt_kernels/matmul.rs")
 _region = _File("region", "rxt_engine/region.rs")
 _evaluate = _File("evaluate", "rxt_engine/evaluate.rs")
+_evaluate_elementwise = _File("evaluate", "rxt_engine/evaluate/elementwise.rs")
+_evaluate_product = _File("evaluate", "rxt_engine/evaluate/product.rs")
+_evaluate_reduce = _File("evaluate", "rxt_engine/evaluate/reduce.rs")
+_evaluate_softmax = _File("evaluate", "rxt_engine/evaluate/softmax.rs")
+_evaluate_argmax = _File("evaluate", "rxt_engine/evaluate/argmax.rs")
 _node = _File("evaluate", "rxt_engine/node.rs")
 _parallel = _File("threads", "rxt_engine/parallel.rs")
 _buffer = _File("buffer", "rxt_engine/buffer.rs")
@@ -378,7 +383,7 @@ KERNELS = (
         "engine::products_with_bias_and_activation_in_every_layout",
         "self.product(shape, &product, «Some(*op)»)", "None",
     ),
-    _evaluate(
+    _evaluate_product(
         "every part of a row takes the first biases",
         "engine::products_with_bias_and_activation_in_every_layout",
         "&bias[«part.clone()»]", "0..part.len()",
@@ -388,23 +393,23 @@ KERNELS = (
         "engine::a_product_that_may_be_used_again_is_kept",
         "let only = «input.count() == 1 || (self.last && input.consumers() == 1)»;", "true",
     ),
-    _evaluate(
+    _evaluate_elementwise(
         "a single operation reads every part from the start",
         "engine::large_work_of_every_kind_is_split_with_equal_results",
         "view.get().data.wrapping_add(«part.start»)", "part.start * 0",
     ),
-    _evaluate(
+    _evaluate_elementwise(
         "operands of different order are taken together",
         "engine::chains_over_every_layout_and_size",
         "(«left.1 == order»).then_some(Readable(right))?", "true",
     ),
-    _evaluate(
+    _evaluate_reduce(
         "only the last chunk of a row is summed up",
         "engine::reductions_of_inputs_and_of_pending_operations",
         "total += «sum(self.isa, memory.part(0, count))»;",
         "sum(self.isa, memory.part(0, count)) - total",
     ),
-    _evaluate(
+    _evaluate_reduce(
         "every part of a long row is the first",
         "engine::large_work_of_every_kind_is_split_with_equal_results",
         "«operand.matrix().column_range(part.start, part.end)»;\n                sum_rows",
@@ -415,18 +420,18 @@ KERNELS = (
         "engine::reductions_of_inputs_and_of_pending_operations",
         "Ok((«region.order == Order::Rows»).then_some(SharedRegion(region)))", "true",
     ),
-    _evaluate(
+    _evaluate_softmax(
         "softmax computes the first rows of a region again",
         "engine::softmax_along_both_dimensions",
         "region.0.run(self.isa, «row..row + count», 0..columns, to, columns);",
         "part.start..part.start + count",
     ),
-    _evaluate(
+    _evaluate_product(
         "a column is multiplied as a row", "engine::a_matrix_times_a_column",
         "let transposed = «product.right_transposed || product.right_is_column»;",
         "product.right_transposed",
     ),
-    _evaluate(
+    _evaluate_argmax(
         "argmax of every part reads the first rows",
         "engine::large_work_of_every_kind_is_split_with_equal_results",
         "argmax_rows(self.isa, out, «operand.matrix().row_range(part.start, part.end)»);",
@@ -466,6 +471,11 @@ KERNELS = (
         "a size of 1 is not broadcast against an empty one",
         _IN_SHAPE + "broadcast_follows_the_last_dimension",
         "(1, b) => «b»,", "b.max(1)",
+    ),
+    _shape(
+        "an in-place result may be larger than its first operand",
+        _IN_SHAPE + "an_in_place_result_has_the_shape_of_the_first_operand",
+        "if «shape != *left» {", "false",
     ),
     _shape(
         "a bias of another length is accepted", _IN_SHAPE + "linear_checks_weight_and_bias",

@@ -86,7 +86,7 @@ RULES = (
     ),
     _row(
         "a receiver of any type is judged", "analysis/decide.py", _DECIDE + "test_not_covered",
-        "if «site.receiver.arg_type not in _TYPES_BY_KEY»:", "site.receiver.arg_type is None",
+        "if «site.receiver.arg_type not in TYPES_BY_KEY»:", "site.receiver.arg_type is None",
     ),
     _row(
         "a comparison counts as a call", "analysis/decide.py", _DECIDE + "test_not_covered",

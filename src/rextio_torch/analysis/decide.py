@@ -13,8 +13,8 @@ from typing import NoReturn
 from rextio.plugins.api import ClaimLiteral, ClaimSite
 
 from rextio_torch.ops.model import (
-    ALL_TYPES,
     REQUIRED,
+    TYPES_BY_KEY,
     Missing,
     Operator,
     Options,
@@ -26,8 +26,6 @@ from rextio_torch.ops.model import (
     same_literal,
 )
 from rextio_torch.ops.table import BY_SPELLING
-
-_TYPES_BY_KEY = {tensor_type.key: tensor_type for tensor_type in ALL_TYPES}
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ def decide(site: ClaimSite) -> Decision:
 def _has_cuda_operand(site: ClaimSite) -> bool:
     receiver = () if site.receiver is None else (site.receiver.arg_type,)
     keywords = tuple(keyword.arg_type for keyword in site.keywords)
-    types = (_TYPES_BY_KEY.get(key or "") for key in (*site.operand_types, *receiver, *keywords))
+    types = (TYPES_BY_KEY.get(key or "") for key in (*site.operand_types, *receiver, *keywords))
     return any(found is not None and found.device == "cuda0" for found in types)
 
 
@@ -141,7 +139,7 @@ def _operands_are_names(site: ClaimSite) -> bool:
     return all(
         child.leaf_kind == "name"
         for child, type_key in zip(children, site.operand_types, strict=False)
-        if type_key in _TYPES_BY_KEY
+        if type_key in TYPES_BY_KEY
     )
 
 
@@ -166,7 +164,7 @@ def _arguments(site: ClaimSite) -> list[_Argument] | None:
     types = list(site.operand_types)
     literals = list(site.operand_literals)
     if site.receiver is not None:
-        if site.receiver.arg_type not in _TYPES_BY_KEY:
+        if site.receiver.arg_type not in TYPES_BY_KEY:
             return None
         types.insert(0, site.receiver.arg_type)
         literals.insert(0, ClaimLiteral())
@@ -182,7 +180,7 @@ def _arguments(site: ClaimSite) -> list[_Argument] | None:
 
 
 def _is_foreign(type_key: str) -> bool:
-    return "/" in type_key and type_key not in _TYPES_BY_KEY
+    return "/" in type_key and type_key not in TYPES_BY_KEY
 
 
 def _bind(
@@ -243,7 +241,7 @@ def _tensor_operand(
         return None
     if argument.literal.is_literal and argument.literal.value is None and parameter.optional:
         return None
-    operand = _TYPES_BY_KEY.get(argument.type_key)
+    operand = TYPES_BY_KEY.get(argument.type_key)
     if operand is None:
         accepted = [signature.operands[position] for signature in operator.signatures]
         markers = dict.fromkeys(item.marker for item in accepted if item is not None)
@@ -254,7 +252,7 @@ def _tensor_operand(
 
 
 def _type_text(argument: _Argument) -> str:
-    tensor_type = _TYPES_BY_KEY.get(argument.type_key)
+    tensor_type = TYPES_BY_KEY.get(argument.type_key)
     if tensor_type is not None:
         return tensor_type.label
     return f"a Python {argument.type_key}" if argument.type_key != "None" else "None"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,32 +15,23 @@ from rextio_torch.bench.measure import Patience, measure
 from rextio_torch.runtime.native import engine, native
 from rextio_torch.verify.cases import call_of
 from rextio_torch.verify.check import import_function, load_native
-from rextio_torch.verify.events import say
+from rextio_torch.verify.events import say, serve
 from rextio_torch.verify.oracle import expect, only_operator
 from rextio_torch.verify.parameters import parameters_of
 from rextio_torch.verify.problems import VerifyError
-from rextio_torch.verify.record import Inputs
+from rextio_torch.verify.record import Inputs, Wanted, load_source
 
 
-def main() -> None:
-    """Follow the orders in the file that is named."""
-    orders = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    try:
-        _follow(orders)
-    except VerifyError as error:
-        say({"event": "error", **error.to_dict()})
-        return
-    say({"event": "done"})
-
-
-def _follow(orders: Mapping[str, Any]) -> None:
+def follow(orders: Mapping[str, Any]) -> None:
+    """Time one function on every size that is asked for."""
     if orders["threads"] is not None:
         torch.set_num_threads(orders["threads"])
+    wanted = Wanted(**orders["wanted"])
+    name = wanted.qualname
+    eager = source_function(wanted, Path(orders["path"]))
     load_native(orders["path"])
-    name = orders["function"]
     built = import_function(name)
-    eager = under_the_wrapper(built)
-    parameters = parameters_of(eager, name)
+    parameters = parameters_of(eager, name, wanted.tensors)
     inputs = Inputs.read(orders["shapes"], orders["values"], orders["inputs"])
     inputs.check({name: parameters})
     request = inputs.request(name, parameters)
@@ -77,17 +66,19 @@ def _follow(orders: Mapping[str, Any]) -> None:
         )
 
 
-def under_the_wrapper(built: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Python function that a wrapper falls back to: the source, in eager PyTorch."""
-    mode = os.environ.get("REXTIO_NATIVE_MODE")
-    os.environ["REXTIO_NATIVE_MODE"] = "fallback"
-    try:
-        return native(built)
-    finally:
-        if mode is None:
-            del os.environ["REXTIO_NATIVE_MODE"]
-        else:
-            os.environ["REXTIO_NATIVE_MODE"] = mode
+def source_function(wanted: Wanted, built: Path) -> Callable[..., Any]:
+    """Import a function's source, and leave its modules' names to the built ones.
+
+    The Python function under a wrapper is not eager PyTorch: what it calls may be native.
+    """
+    before = set(sys.modules)
+    function = load_source(wanted)
+    sys.path.remove(wanted.root)
+    for name in set(sys.modules) - before:
+        place = built.joinpath(*name.split("."))
+        if place.is_dir() or place.with_suffix(".py").is_file():
+            del sys.modules[name]
+    return function
 
 
 def _contenders(
@@ -134,4 +125,4 @@ def _check(
 
 
 if __name__ == "__main__":
-    main()
+    serve(follow)

@@ -7,7 +7,15 @@ import os
 import sys
 
 #: What the extra `cli` installs; the plugin itself needs none of them.
-REQUIRED_MODULES = ("click", "libcst", "rich", "tomlkit")
+REQUIRED_MODULES = (
+    "click",
+    "libcst",
+    "packaging",
+    "pyproject_metadata",
+    "rich",
+    "tomlkit",
+    "wheel",
+)
 
 
 def main() -> None:
@@ -21,6 +29,10 @@ def main() -> None:
         )
         raise SystemExit(1)
     try:
+        from rextio_torch.cli.environment import leave_out_generated
+
+        # Built modules hide the plugin API of Rextio, which the commands import.
+        leave_out_generated(dict(os.environ))
         from rextio_torch.cli.app import run
     except (ImportError, AttributeError):
         hiding = hiding_file(os.environ.get("PYTHONPATH", ""))

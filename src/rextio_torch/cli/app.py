@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -20,57 +18,21 @@ from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
 from rextio_torch.cli.build import BuildResult, python_path
 from rextio_torch.cli.build import build as build_project
+from rextio_torch.cli.commands import AS_JSON, print_json, reporting
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
 from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
 from rextio_torch.cli.module import check_module
-from rextio_torch.cli.processes import Interrupted, stoppable
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
+from rextio_torch.cli.report import INLINED
 from rextio_torch.cli.toolchain import Toolchain
 
+if TYPE_CHECKING:
+    from rextio_torch.explain.model import Explanation
+
 _PATH = click.Path(path_type=Path)
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-
-
-def _print_json(data: Mapping[str, Any], *, ok: bool = True) -> None:
-    click.echo(json.dumps({"ok": ok, **data}, indent=2))
-
-
-def _reporting(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command show what goes wrong in it, as text or as JSON, and exit with 1."""
-
-    @functools.wraps(command)
-    def run(**arguments: Any) -> None:
-        try:
-            with stoppable():
-                return command(**arguments)
-        except BrokenPipeError:
-            raise
-        except (CliError, OSError) as raised:
-            error = raised if isinstance(raised, CliError) else _from_system(raised)
-        except Interrupted as interrupted:
-            click.echo("interrupted: nothing was left running, it can be started again", err=True)
-            raise SystemExit(interrupted.status) from None
-        if arguments.get("as_json"):
-            _print_json({"error": error.to_dict()}, ok=False)
-        else:
-            for line in error.lines():
-                click.echo(line, err=True)
-        raise SystemExit(1)
-
-    return run
-
-
-def _from_system(error: OSError) -> CliError:
-    place = f" ({error.filename})" if error.filename else ""
-    return CliError(
-        f"the system refused: {error.strerror or error}{place}",
-        expected="files that can be read and written, and room on the disk",
-        found=str(error)[:500],
-        repair="rextio-torch doctor",
-    )
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -85,8 +47,8 @@ def cli(context: click.Context) -> None:
 @cli.command()
 @click.argument("path", type=_PATH, default=".")
 @click.option("--force", is_flag=True, help="Replace a build folder that the project chose itself.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def init(path: Path, force: bool, as_json: bool) -> None:
     """Make PATH a Rextio project that builds and rebuilds fast.
 
@@ -95,7 +57,7 @@ def init(path: Path, force: bool, as_json: bool) -> None:
     """
     changes = initialise(path, Environment.current(), force=force)
     if as_json:
-        _print_json({"project": str(path.resolve()), "changes": changes})
+        print_json({"project": str(path.resolve()), "changes": changes})
         return
     for line in changes or [f"{path.resolve()}: nothing to change"]:
         click.echo(line)
@@ -110,28 +72,47 @@ def init(path: Path, force: bool, as_json: bool) -> None:
     is_flag=True,
     help="Exit with 1 if a function with tensor annotations is not native.",
 )
-@_AS_JSON
-@_reporting
-def explain_command(path: Path, strict: bool, as_json: bool) -> None:
+@click.option("--show", is_flag=True, help="Show what functions were rewritten to.")
+@click.option(
+    "--as-written", is_flag=True, help="Explain what `rextio build` makes of it, without rewriting."
+)
+@AS_JSON
+@reporting
+def explain_command(path: Path, strict: bool, show: bool, as_written: bool, as_json: bool) -> None:
     """Explain which functions of PATH are native, and what keeps the others on Python.
 
     PATH is a file, or a folder with a project or in one. Nothing is built and nothing is written:
-    whether a function is native is what `rextio check` and `rextio generate` say.
+    functions are rewritten in a copy, as `rextio-torch build` does, and whether one is native is
+    what `rextio check` and `rextio generate` say of that.
     """
     # Imported here: the parser is large, and no other command needs it.
     from rextio_torch.cli import explain as explain_module
 
-    answer = explain_module.explain_path(path, Environment.current())
-    lacking = answer.not_native if strict else []
+    answer = explain_module.explain_path(path, Environment.current(), normalize=not as_written)
+    lacking = _lacking(answer) if strict else []
     if as_json:
-        _print_json(answer.to_dict(), ok=not lacking)
+        print_json(answer.to_dict(), ok=not lacking)
     else:
         width = min(shutil.get_terminal_size().columns, 100)
         source = explain_module.source_lines(answer)
-        for line in explain_module.lines(answer, width, source=source):
+        for line in explain_module.lines(answer, width, source=source, show=show):
             click.echo(line)
+    _refuse(lacking)
+
+
+def _lacking(result: Explanation | BuildResult) -> list[str]:
+    """Say what is missing where every function is required to be native."""
+    named = [
+        ("not native", result.not_native),
+        ("native, but with a default that is no tensor", result.wrong_defaults),
+    ]
+    return [f"{what}: {', '.join(names)}" for what, names in named if names]
+
+
+def _refuse(lacking: list[str]) -> None:
+    for text in lacking:
+        click.echo(f"error: {text}", err=True)
     if lacking:
-        click.echo(f"error: not native: {', '.join(lacking)}", err=True)
         raise SystemExit(1)
 
 
@@ -142,8 +123,8 @@ def explain_command(path: Path, strict: bool, as_json: bool) -> None:
     is_flag=True,
     help="Exit with 1 if a function with tensor annotations is not native.",
 )
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     """Build PATH and list which functions are native.
 
@@ -152,14 +133,12 @@ def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     source.
     """
     result = build_project(path, Environment.current(), Display(Console(stderr=as_json)))
-    lacking = result.not_native if require_native else []
+    lacking = _lacking(result) if require_native else []
     if as_json:
-        _print_json(result.to_dict(), ok=not lacking)
+        print_json(result.to_dict(), ok=not lacking)
     else:
         _show_result(result)
-    if lacking:
-        click.echo(f"error: not native: {', '.join(lacking)}", err=True)
-        raise SystemExit(1)
+    _refuse(lacking)
 
 
 def _show_result(result: BuildResult) -> None:
@@ -171,12 +150,18 @@ def _show_result(result: BuildResult) -> None:
     for function in result.functions:
         if function.native:
             mark, text = click.style("native", fg="green", bold=True), function.route
+        elif function.route == INLINED:
+            mark, text = click.style("inlined", fg="green", bold=True), function.reason or ""
         else:
             mark, text = click.style("python", fg="yellow", bold=True), function.reason or ""
         said, text = text, "(as above)" if not function.native and text == said else text
         click.echo(f"{mark}  {function.qualname:<{width}}  {text}")
         if function.suggestion:
             click.echo(f"        {'':<{width}}  instead: {function.suggestion}")
+        if function.native and function.wrong_defaults:
+            names = ", ".join(function.wrong_defaults)
+            text = f"warning: {names}: the default is no tensor, a call without it is a TypeError"
+            click.echo(f"        {'':<{width}}  {text}")
     seconds = result.seconds
     if not native:
         click.echo("no native function")
@@ -185,10 +170,44 @@ def _show_result(result: BuildResult) -> None:
     if native:
         folder = shlex.quote(str(python_path(result.project)))
         click.echo(f"use it: PYTHONPATH={folder} python -P <script>")
+    if result.core_wheel is not None:
+        click.echo(
+            f"wheel: {result.core_wheel} is Rextio's: it and Rextio, or it and another such wheel, "
+            f"overwrite each other; rextio-torch wheel {shlex.quote(str(result.project))} "
+            "makes one that can stand beside them"
+        )
     click.echo(
         f"{len(native)} of {len(result.functions)} functions native, {seconds['total']:.1f} s "
         f"(dependencies {result.dependencies}, {seconds['dependencies']:.1f} s)"
     )
+
+
+@cli.command("wheel")
+@click.argument("path", type=_PATH, default=".")
+@click.option("--name", help="The distribution's name, if pyproject.toml has none.")
+@click.option("--version", help="Its version.")
+@click.option("--out", type=_PATH, help="The folder of the wheel; PATH/wheelhouse if left out.")
+@AS_JSON
+@reporting
+def wheel_command(path: Path, as_json: bool, **given: Any) -> None:
+    """Make a wheel of PATH that can be installed beside others.
+
+    Builds first where that is needed. The wheel requires torch and nothing else that PATH does not:
+    no Rust, no Rextio. Name, version and the like are those of pyproject.toml.
+    """
+    from rextio_torch.cli import wheel as wheel_module
+
+    display, environment = Display(Console(stderr=True)), Environment.current()
+    result = wheel_module.make_wheel(path, wheel_module.Options(**given), environment, display)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    click.echo(f"wheel: {result.wheel} (source {result.source_id[:12]})")
+    click.echo(f"imports: {', '.join(result.content.top_level)}")
+    click.echo(f"requires: {', '.join(result.requires)}")
+    for name in result.content.missing:
+        click.echo(f"note: {name} is imported and not in the wheel")
+    click.echo(f"use it: pip install {shlex.quote(str(result.wheel))}")
 
 
 def _named(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
@@ -256,8 +275,8 @@ def _inputs(command: Callable[..., None]) -> Callable[..., None]:
     help="Check the installed module, or that of PATH, against a file of --save.",
 )
 @click.option("--no-build", is_flag=True, help="Refuse a module that is not of this source.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def verify_command(
     path: Path | None, bundle: Path | None, no_build: bool, as_json: bool, **given: Any
 ) -> None:
@@ -265,7 +284,8 @@ def verify_command(
 
     Builds first where that is needed. Inputs are made for the function's shapes, in many layouts,
     with NaN, infinities, signed zeros and denormal numbers among them, and both engines run, with
-    every instruction set of this machine. Exits with 1 on any difference.
+    every instruction set of this machine. Exits with 1 on any difference, and where no inputs
+    could be made for a function.
     """
     from rextio_torch.cli import verify as verify_module
 
@@ -278,7 +298,7 @@ def verify_command(
     else:
         result = verify_module.check_bundle(bundle, path, options, environment, display)
     if as_json:
-        _print_json(result.to_dict(), ok=not result.failed)
+        print_json(result.to_dict(), ok=not result.failed)
     else:
         for line in verify_module.lines(result):
             click.echo(line)
@@ -303,8 +323,8 @@ def verify_command(
     "--threads", type=click.IntRange(min=1), help="Threads; those of torch if it is left out."
 )
 @click.option("--plot", type=_PATH, help="Draw the times into this file.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def bench_command(function: str, plot: Path | None, as_json: bool, **given: Any) -> None:
     """Time FUNCTION natively against eager PyTorch.
 
@@ -320,7 +340,7 @@ def bench_command(function: str, plot: Path | None, as_json: bool, **given: Any)
     if plot is not None:
         bench_module.draw(result, plot)
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
         for line in bench_module.lines(result):
             click.echo(line)
@@ -328,8 +348,8 @@ def bench_command(function: str, plot: Path | None, as_json: bool, **given: Any)
 
 @cli.command()
 @click.argument("path", type=_PATH, required=False)
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def doctor(path: Path | None, as_json: bool) -> None:
     """Check what a native build needs, with the repair of what is wrong.
 
@@ -346,7 +366,7 @@ def doctor(path: Path | None, as_json: bool) -> None:
     checks += present
     unloadable = doctor_module.failures(present)
     if as_json:
-        _print_json(
+        print_json(
             {"checks": [check.to_dict() for check in checks]}, ok=not failed and not unloadable
         )
     else:
@@ -366,8 +386,8 @@ def doctor(path: Path | None, as_json: bool) -> None:
 
 
 @cli.group(invoke_without_command=True)
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def cache(as_json: bool) -> None:
     """List the build folders of this machine: size, project, Python, torch, last use."""
     if click.get_current_context().invoked_subcommand is not None:
@@ -379,7 +399,7 @@ def cache(as_json: bool) -> None:
     total = sum(entry.size for entry in found)
     if as_json:
         folders = [entry.to_dict() for entry in found]
-        _print_json({"root": str(root), "bytes": total, "folders": folders})
+        print_json({"root": str(root), "bytes": total, "folders": folders})
         return
     columns = " (size, last used, torch, project)" if found else ""
     click.echo(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
@@ -403,8 +423,8 @@ def cache(as_json: bool) -> None:
 @click.option("--project", type=_PATH, help="Only the folders of this project.")
 @click.option("--all", "everything", is_flag=True, help="Also the warm copies of dependencies.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool) -> None:
     """Remove build folders; the next build of their projects is slow once."""
     root = cache_root(Environment.current().variables)
@@ -429,7 +449,7 @@ def cache_clear(project: Path | None, everything: bool, yes: bool, as_json: bool
     waiting = Display(Console(stderr=True)).waiting("a build that is running")
     freed = cache_module.clear(chosen, waiting)
     if as_json:
-        _print_json({"bytes": freed, "folders": [str(entry.folder) for entry in chosen]})
+        print_json({"bytes": freed, "folders": [str(entry.folder) for entry in chosen]})
     else:
         click.echo(f"removed {len(chosen)} folders, {human_size(freed)} freed")
 

@@ -17,9 +17,9 @@ from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import require_project
+from rextio_torch.cli.native import NativeFunction, native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
-from rextio_torch.cli.verify import native_functions, present_build
 from rextio_torch.cli.workers import Event, run_worker
 
 _WORKER = "rextio_torch.bench.worker"
@@ -111,13 +111,13 @@ def bench(
     """Time a function, or raise `CliError`."""
     project, name = _find(function, options.project)
     present_build(project, environment, display)
-    qualname = _qualname(project, name)
+    found = _native(project, name)
     outcome = run_worker(
-        f"timing {qualname}",
+        f"timing {found.qualname}",
         _WORKER,
         {
             "path": str(python_path(project)),
-            "function": qualname,
+            "wanted": found.wanted(),
             "shapes": {key: list(shape) for key, shape in options.shapes.items()},
             "values": dict(options.values),
             "inputs": None if options.inputs is None else str(options.inputs.absolute()),
@@ -129,11 +129,8 @@ def bench(
         display,
         lambda event: ", ".join(event["inputs"]) if event["event"] == "measuring" else None,
     )
-    if outcome.error is not None:
-        raise outcome.error
-    if not outcome.is_done:
-        raise outcome.failure("the measurement")
-    return BenchResult(qualname, [Timed.of(event) for event in outcome.of("measured")])
+    outcome.require("the measurement")
+    return BenchResult(found.qualname, [Timed.of(event) for event in outcome.of("measured")])
 
 
 def _variables(environment: Environment) -> dict[str, str]:
@@ -167,14 +164,14 @@ def _find(function: str, project: Path | None) -> tuple[Path, str]:
     )
 
 
-def _qualname(project: Path, name: str) -> str:
+def _native(project: Path, name: str) -> NativeFunction:
     native = native_functions(project)
     file, colon, function = name.rpartition(":")
     for item in native:
         if colon and item.file == Path(file) and item.name == function:
-            return item.qualname
+            return item
         if not colon and item.qualname == name:
-            return name
+            return item
     raise CliError(
         f"{name} is not a native function of {project}",
         expected=", ".join(item.qualname for item in native),

@@ -7,9 +7,8 @@ build folder until the module has been copied and checked.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,22 @@ from rextio_torch.cli import doctor, source
 from rextio_torch.cli.dependencies import Dependencies
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.files import copy_tree, remove_partial, remove_tree
 from rextio_torch.cli.layout import require_project, write_origin
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import build_folder, check_initialised
-from rextio_torch.cli.report import Function, functions, read_report
+from rextio_torch.cli.publish import publish
+from rextio_torch.cli.report import INLINED, Function, functions, read_report, with_reason
 from rextio_torch.cli.rextio import run_rextio
+from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
 from rextio_torch.cli.toolchain import Toolchain
+from rextio_torch.explain.join import explain
+from rextio_torch.runtime.source_mark import (
+    NO_SOURCE_ID,
+    SOURCE_ID_VARIABLE,
+    marked_source_ids,
+    shortened,
+)
 
 
 @dataclass(frozen=True)
@@ -38,11 +45,22 @@ class BuildResult:
     module: Path | None
     dependencies: str
     seconds: dict[str, float]
+    #: The wheel that `rextio build` wrote: it collides with others of its kind.
+    core_wheel: Path | None = None
 
     @property
     def not_native(self) -> list[str]:
         """The functions with tensor annotations that run in Python."""
-        return [f.qualname for f in self.functions if f.has_tensors and not f.native]
+        return [
+            f.qualname
+            for f in self.functions
+            if f.has_tensors and not f.native and f.route != INLINED
+        ]
+
+    @property
+    def wrong_defaults(self) -> list[str]:
+        """The native functions that fail where a call leaves a parameter out."""
+        return [f.qualname for f in self.functions if f.native and f.wrong_defaults]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data."""
@@ -51,8 +69,10 @@ class BuildResult:
             "source_id": self.source_id,
             "functions": [function.to_dict() for function in self.functions],
             "not_native": self.not_native,
+            "wrong_defaults": self.wrong_defaults,
             "module": None if self.module is None else str(self.module),
             "python_path": str(python_path(self.project)),
+            "core_wheel": None if self.core_wheel is None else str(self.core_wheel),
             "dependencies": self.dependencies,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
         }
@@ -79,62 +99,48 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
         write_origin(folder.folder, tools.environment, project)
 
         begun = time.monotonic()
-        how = Dependencies(project, folder, tools, display, lock).prepare()
+        source_id = source.source_id(project, environment)
+        staged = stage(project, project / ".rextio" / "staged" / project.name)
+        seconds["rewriting"] = time.monotonic() - begun
+
+        begun = time.monotonic()
+        how = Dependencies(project, staged, folder, tools, display, lock).prepare()
         seconds["dependencies"] = time.monotonic() - begun
 
         begun = time.monotonic()
-        source_id = source.source_id(project, environment)
-        with last_build_kept(project, display):
-            variables = {source.SOURCE_ID_VARIABLE: source_id}
-            run_rextio("build", project, tools, display, lock, variables)
-            listed = functions(read_report(project, "check.json"))
-            module = built_module(project, read_report(project, "build.json"))
-            verify(module, listed, source_id, project)
-            if source.source_id(project, environment) != source_id:
-                raise CliError(
-                    "the source changed while it was being built",
-                    expected="the same files before and after",
-                    found="an edit in between",
-                    repair=f"rextio-torch build {path}",
-                )
+        variables = {SOURCE_ID_VARIABLE: source_id}
+        run_rextio("build", staged, tools, display, lock, variables)
+        listed = _listed(staged)
+        report = read_report(staged.folder, "build.json")
+        built = built_module(staged.folder, report)
+        require_source_mark(built, listed, source_id, project)
+        if source.source_id(project, environment) != source_id:
+            raise CliError(
+                "the source changed while it was being built",
+                expected="the same files before and after",
+                found="an edit in between",
+                repair=f"rextio-torch build {path}",
+            )
+        published = publish(staged, core_wheel(report))
         seconds["build"] = time.monotonic() - begun
     seconds["total"] = time.monotonic() - started
-    return BuildResult(project, source_id, listed, module, how, seconds)
+    module = None if built is None else python_path(project) / built.name
+    wheel = None if module is None else published
+    return BuildResult(project, source_id, listed, module, how, seconds, wheel)
+
+
+def _listed(staged: Staged) -> list[Function]:
+    """Return the functions as they will run, those in Python with what `explain` says of them."""
+    check = read_report(staged.folder, "check.json")
+    answer = explain(staged.folder, check, lambda path: path in staged.files)
+    said = {it.qualname: it for it in users_explanation(answer, staged).functions}
+    listed = functions(users_report(check, staged), staged.tensor_functions())
+    return [with_reason(function, said.get(function.qualname)) for function in listed]
 
 
 def python_path(project: Path) -> Path:
     """Return the folder that the built modules are imported from."""
     return project / ".rextio" / "build" / "python"
-
-
-@contextlib.contextmanager
-def last_build_kept(project: Path, display: Display) -> Iterator[None]:
-    """Put the last build back where this one does not succeed: what worked before still works.
-
-    `rextio build` begins by deleting it. The caller holds the project's lock.
-    """
-    build, aside = project / ".rextio" / "build", project / ".rextio" / "last-build"
-
-    def put_back() -> None:
-        remove_tree(build)
-        aside.rename(build)
-
-    remove_partial(aside.parent, aside.name)
-    if aside.is_dir():
-        # Of a run that was killed.
-        put_back()
-    if build.is_dir():
-        copy_tree(build, aside)
-    try:
-        yield
-    except BaseException:
-        if aside.is_dir():
-            put_back()
-            modules = python_path(project).glob("_rextio_native*")
-            ids = [mark[:12] for module in modules for mark in source.marked_source_ids(module)]
-            display.say(f"the last build is in place again (source {', '.join(ids) or 'unknown'})")
-        raise
-    remove_tree(aside)
 
 
 def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
@@ -154,24 +160,29 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
     return found[0]
 
 
-def verify(module: Path | None, listed: list[Function], source_id: str, project: Path) -> None:
-    """Require that the module carries the mark of this source and of no other, or remove it."""
+def core_wheel(report: Mapping[str, Any]) -> Path | None:
+    """Return the wheel that this `rextio build` wrote, if it did."""
+    built = report.get("wheel_build")
+    path = built.get("path") if isinstance(built, dict) else None
+    return Path(path) if isinstance(path, str) else None
+
+
+def require_source_mark(
+    module: Path | None, listed: list[Function], source_id: str, project: Path
+) -> None:
+    """Require that the module carries the mark of this source and of no other."""
     expected = any(function.uses_this_plugin for function in listed)
-    marks = [] if module is None else source.marked_source_ids(module)
+    marks = [] if module is None else marked_source_ids(module)
     if marks == [source_id] or (not expected and not marks):
         return
-    if module is not None:
-        # Better no module than another source's: the functions then run in Python.
-        for name in ("build", "generated"):
-            (project / ".rextio" / name / "python" / module.name).unlink(missing_ok=True)
     if not marks:
         found = "no module" if module is None else f"{module} without a mark"
-    elif marks == [source.NO_SOURCE_ID]:
+    elif marks == [NO_SOURCE_ID]:
         found = f"{module}, built without this command"
     else:
-        found = f"{module} of source {', '.join(mark[:12] for mark in marks)}"
+        found = f"{module} of source {shortened(marks)}"
     raise CliError(
-        "the built module is not this source's" + ("" if module is None else "; it was removed"),
+        "the built module is not this source's",
         expected=f"a module of source {source_id[:12]}",
         found=found,
         repair=f"let no other build run in {project}, then rextio-torch build {project}; if it "

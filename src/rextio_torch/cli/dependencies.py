@@ -30,6 +30,7 @@ from rextio_torch.cli.project import CARGO_FILE, REXTIO_FILE, cargo_configuratio
 from rextio_torch.cli.report import error_tail, read_report
 from rextio_torch.cli.rextio import run_rextio
 from rextio_torch.cli.source import translator_digest
+from rextio_torch.cli.staging import Staged
 from rextio_torch.cli.toolchain import Toolchain
 
 CRATE = "rextio_torch_dependencies"
@@ -88,6 +89,8 @@ class Dependencies:
     """Brings a project's build folder to where only the project itself is left to compile."""
 
     project: Path
+    #: The project's copy, which Rextio translates.
+    staged: Staged
     folder: BuildFolder
     tools: Toolchain
     display: Display
@@ -145,8 +148,8 @@ class Dependencies:
 
     def _generate(self) -> str | None:
         """Have Rextio write the crate without compiling it, and return its manifest if any."""
-        run_rextio("generate", self.project, self.tools, self.display, self.lock, {})
-        report = read_report(self.project, "generate.json")
+        run_rextio("generate", self.staged, self.tools, self.display, self.lock, {})
+        report = read_report(self.staged.folder, "generate.json")
         manifest = Path(str(report.get("generated_rust"))) / "Cargo.toml"
         if report.get("accepted_native_count") == 0 or not manifest.is_file():
             return None

@@ -154,11 +154,12 @@ def check_platform(environment: Environment) -> Check:
     """Look this host up in the platform table."""
     row = platforms.lookup(environment.system, environment.machine)
     status: Status = "ok" if row.status == "certified" else "warn" if row.usable else "fail"
+    usable = [row for row in platforms.PLATFORMS if row.usable]
     return Check(
         "platform",
         status,
-        "Linux x86_64 (certified); Linux aarch64 or macOS arm64 (expected to work)",
-        f"{row.system} {row.machine}: {row.status}, {row.reason}",
+        ", ".join(f"{row.host} ({row.status})" for row in usable),
+        f"{row.host}: {row.status}, {row.reason}",
         None if row.usable else "build on one of the hosts named",
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
 import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -22,15 +22,20 @@ from rextio_torch.cli.project import REXTIO_FILE
 from rextio_torch.cli.report import parse_errors
 from rextio_torch.cli.rextio import not_python
 from rextio_torch.cli.source import project_folders, source_files
+from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
 from rextio_torch.cli.toolchain import Toolchain
-from rextio_torch.explain.explain import explain
+from rextio_torch.explain.files import module_name
+from rextio_torch.explain.forms.table import BY_ID
+from rextio_torch.explain.join import explain
 from rextio_torch.explain.model import Explained, Explanation, Finding, Span
-from rextio_torch.explain.source import UnreadableError, split_lines
+from rextio_torch.explain.source import SourceFile, UnreadableError, split_lines
 
 _TAB = "    "
+#: As many functions without tensor types are named.
+_MOST_NAMES = 10
 
 
-def explain_path(path: Path, environment: Environment) -> Explanation:
+def explain_path(path: Path, environment: Environment, *, normalize: bool = True) -> Explanation:
     """Explain the functions of a file, or of the files under a folder; or raise `CliError`."""
     if not path.exists():
         raise CliError(
@@ -47,7 +52,10 @@ def explain_path(path: Path, environment: Environment) -> Explanation:
             repair="rextio-torch explain <file or folder>",
         )
     wanted = path.resolve()
-    answers = [_explain_in(project, wanted, environment) for project in _projects(wanted)]
+    answers = [
+        _explain_in(project, wanted, environment, normalize=normalize)
+        for project in _projects(wanted)
+    ]
     return Explanation(
         tuple(project for answer in answers for project in answer.projects),
         tuple(function for answer in answers for function in answer.functions),
@@ -57,34 +65,63 @@ def explain_path(path: Path, environment: Environment) -> Explanation:
     )
 
 
-def _explain_in(project: Path, wanted: Path, environment: Environment) -> Explanation:
+def _explain_in(
+    project: Path, wanted: Path, environment: Environment, *, normalize: bool
+) -> Explanation:
     enabled, notes = _enabled(project)
     tools = Toolchain.of(environment.for_building(), project)
-    report = check_report(project, tools, enabled)
-    listed = {Path(module.get("file_path", "")) for module in report.get("modules", ())}
-    if wanted.is_file() and wanted not in listed:
-        raise CliError(
-            f"{wanted} is left out of the project {project}",
-            expected="a file that Rextio reads",
-            found="one that .rextioignore or a folder's name (build, dist, venv, …) excludes",
-            repair=f"take it out of {project / '.rextioignore'}, or move it",
-        )
-    try:
-        answer = explain(
-            project,
-            report,
-            lambda file: file == wanted or file.is_relative_to(wanted),
-            generator_failure(project, tools, enabled) if report.get("accepted_native") else None,
-        )
-    except UnreadableError as error:
-        raise CliError(
-            f"{error.path} cannot be explained: libcst does not know some of its syntax",
-            expected="syntax that libcst parses",
-            found=error.reason[:300],
-            repair="write that place another way, or explain another file; a build does not need "
-            "libcst",
-        ) from error
-    return replace(answer, notes=notes)
+    with tempfile.TemporaryDirectory(prefix="rextio-torch-explain-") as folder:
+        staged = stage(project, Path(folder) / project.name, normalize=normalize)
+        report = check_report(staged, tools, enabled)
+        listed = {Path(module.get("file_path", "")) for module in report.get("modules", ())}
+        inside = wanted.relative_to(project) if wanted.is_relative_to(project) else "."
+        copied = staged.folder / inside
+        if wanted.is_file() and copied not in listed:
+            raise CliError(
+                f"{wanted} is left out of the project {project}",
+                expected="a file that Rextio reads",
+                found="one that .rextioignore or a folder's name (build, dist, venv, …) excludes",
+                repair=f"take it out of {project / '.rextioignore'}, or move it",
+            )
+        stopped = None
+        if report.get("accepted_native"):
+            stopped = generator_failure(staged.folder, tools, enabled)
+        try:
+            answer = explain(
+                staged.folder, report, lambda file: file.is_relative_to(copied), stopped
+            )
+        except UnreadableError as error:
+            path = project / error.path.relative_to(staged.folder)
+            raise CliError(
+                f"{path} cannot be explained: libcst does not know some of its syntax",
+                expected="syntax that libcst parses",
+                found=error.reason[:300],
+                repair="write that place another way, or explain another file; a build leaves "
+                "such a file as it is",
+            ) from error
+        notes = (*_plain(staged, wanted, everywhere=not answer.functions), *notes)
+        return replace(users_explanation(answer, staged), notes=notes)
+
+
+def _plain(staged: Staged, wanted: Path, *, everywhere: bool) -> Iterator[str]:
+    """Say which functions could be native if their annotations said more than `torch.Tensor`.
+
+    `everywhere` also in files that nothing else is to be said of.
+    """
+    project = staged.project
+    files = {normal.file.path: normal.file for normal in staged.files.values()}
+    if everywhere:
+        for path in source_files(project):
+            if path.suffix == ".py" and path not in files and b"Tensor" in path.read_bytes():
+                # A file that libcst does not parse has nothing to say here.
+                with contextlib.suppress(UnreadableError):
+                    files[path] = SourceFile(path, module_name(path, project))
+    chosen = (file for path, file in sorted(files.items()) if path.is_relative_to(wanted))
+    names = [name for file in chosen for name in file.plain_functions()]
+    if names:
+        form = BY_ID["plain_tensor"]
+        listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        yield f"{form.code}: {form.title}: {listed}. {form.reason} {form.advice}"
 
 
 def _projects(path: Path) -> list[Path]:
@@ -111,10 +148,10 @@ def _enabled(project: Path) -> tuple[list[str], tuple[str, ...]]:
     return [*enabled, versions.PLUGIN_ID], (note,)
 
 
-def check_report(project: Path, tools: Toolchain, enabled: list[str]) -> dict[str, Any]:
-    """Return what `rextio check` says of a project, without writing anything."""
+def check_report(staged: Staged, tools: Toolchain, enabled: list[str]) -> dict[str, Any]:
+    """Return what `rextio check` says of a project's copy."""
     options = [part for name in enabled for part in ("--enable-plugin", name)]
-    command = [tools.rextio.path, "check", str(project), "--format", "json", "--no-report"]
+    command = [tools.rextio.path, "check", str(staged.folder), "--format", "json", "--no-report"]
     if not tools.rextio.path:
         raise CliError(
             "rextio cannot be run",
@@ -122,34 +159,24 @@ def check_report(project: Path, tools: Toolchain, enabled: list[str]) -> dict[st
             found=tools.rextio.problem,
             repair="rextio-torch doctor",
         )
-    done = tools.environment.run(*command, *options, cwd=project)
+    done = tools.environment.run(*command, *options, cwd=staged.folder)
     try:
         report = json.loads(done.stdout)
     except ValueError:
-        raise _no_report(project, done) from None
-    errors = parse_errors(report)
+        raise _no_report(staged.project, done) from None
+    errors = parse_errors(users_report(report, staged)) if isinstance(report, dict) else []
     if errors:
-        raise not_python(project, errors)
+        raise not_python(staged.project, errors)
     if not isinstance(report, dict):
-        raise _no_report(project, done)
+        raise _no_report(staged.project, done)
     return report
 
 
-def generator_failure(project: Path, tools: Toolchain, enabled: list[str]) -> str | None:
-    """Return why Rextio writes no Rust for what its analysis accepts, or None if it does.
-
-    It writes beside the source, so it gets a copy.
-    """
+def generator_failure(folder: Path, tools: Toolchain, enabled: list[str]) -> str | None:
+    """Return why Rextio writes no Rust for what its analysis accepts, or None if it does."""
     options = [part for name in enabled for part in ("--enable-plugin", name)]
-    with tempfile.TemporaryDirectory(prefix="rextio-torch-explain-") as folder:
-        copy = Path(folder) / project.name
-        for path in source_files(project):
-            target = copy / path.relative_to(project)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
-        copy.mkdir(exist_ok=True)
-        command = [tools.rextio.path, "generate", str(copy), "--fallback=cpython", *options]
-        done = tools.environment.run(*command, cwd=copy)
+    command = [tools.rextio.path, "generate", str(folder), "--fallback=cpython", *options]
+    done = tools.environment.run(*command, cwd=folder)
     if done.returncode == 0:
         return None
     said = (done.stdout + done.stderr).strip().splitlines() or ["it wrote nothing"]
@@ -183,10 +210,15 @@ def _no_report(project: Path, done: Completed) -> CliError:
 # As text
 
 
-def lines(answer: Explanation, width: int, *, source: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield the answer as styled lines; `source` holds the lines of each file."""
+def lines(
+    answer: Explanation, width: int, *, source: Mapping[str, list[str]], show: bool = False
+) -> Iterator[str]:
+    """Yield the answer as styled lines; `source` holds the lines of each file.
+
+    With `show` also what functions were rewritten to.
+    """
     for function in answer.functions:
-        yield from _function(function, width, source)
+        yield from _function(function, width, source, show=show)
     shared = [(f"whole file  {file}", found) for file, found in answer.files.items()]
     for title, findings in [*shared, ("whole project", answer.everywhere)]:
         if findings:
@@ -204,9 +236,12 @@ def lines(answer: Explanation, width: int, *, source: Mapping[str, list[str]]) -
     yield f"{native} of {count} functions with tensor annotations native"
 
 
-def _function(function: Explained, width: int, source: Mapping[str, list[str]]) -> Iterator[str]:
-    mark = click.style("native" if function.native else "python", bold=True)
-    mark = click.style(mark, fg="green" if function.native else "yellow")
+def _function(
+    function: Explained, width: int, source: Mapping[str, list[str]], *, show: bool
+) -> Iterator[str]:
+    good = function.outcome in ("native", "inlined")
+    mark = click.style(function.outcome if good else "python", bold=True)
+    mark = click.style(mark, fg="green" if good else "yellow")
     place = f"{function.file}:{function.span.line}"
     yield f"{mark}  {function.qualname}  {click.style(place, dim=True)}"
     names = [item.schema.partition("(")[0] for item in function.operations]
@@ -221,6 +256,10 @@ def _function(function: Explained, width: int, source: Mapping[str, list[str]]) 
         yield from _wrapped(f"fused {members}: {group.how}", width, "      ")
     for note in function.notes:
         yield from _wrapped(f"note: {note}", width, "      ")
+    if function.rewritten:
+        yield from _wrapped(f"rewritten: {', '.join(function.rewritten)}", width, "      ")
+    if show and function.normal_form is not None:
+        yield from (f"      | {_shown(line)}" for line in function.normal_form.split("\n"))
     for finding in function.findings:
         yield from _finding(finding, function.file, width, source)
     yield ""

@@ -10,6 +10,7 @@ from rextio_torch.cli.doctor import Check
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.workers import quick
+from rextio_torch.runtime.source_mark import marked_source_ids, shortened
 
 NAME = "native module"
 
@@ -48,8 +49,8 @@ def check_module(project: Path, environment: Environment) -> list[Check]:
     problem = why_not_loaded(project, environment)
     if problem is not None:
         return [Check(NAME, "fail", expected, f"{problem.message}: {problem.found}", repair)]
-    marks = source.marked_source_ids(module)
+    marks = marked_source_ids(module)
     if marks == [source.source_id(project, environment)]:
         return [Check(NAME, "ok", expected, f"{module} (source {marks[0][:12]})")]
-    known = ", ".join(mark[:12] for mark in marks) or "unknown"
-    return [Check(NAME, "warn", expected, f"{module} is of another source ({known})", repair)]
+    found = f"{module} is of another source ({shortened(marks)})"
+    return [Check(NAME, "warn", expected, found, repair)]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rextio_torch import versions
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.tensors import tensor_functions
+from rextio_torch.explain.model import Explained
 
 NO_DIAGNOSTIC = (
     "kept on Python by Rextio without a diagnostic; rextio-torch explain says what keeps it there"
 )
+#: The route of a function that is native inside those that call it, and Python by itself.
+INLINED = "inlined"
 SHIM = "RXT080: Python run by a shim, not native code"
 
 
@@ -29,6 +32,8 @@ class Function:
     suggestion: str | None = None
     #: Whether its signature names one of this plugin's tensor types.
     has_tensors: bool = False
+    #: Its tensor parameters whose default is no tensor: a call that leaves one out fails.
+    wrong_defaults: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the function as JSON-ready data."""
@@ -60,22 +65,50 @@ def read_report(project: Path, name: str) -> dict[str, Any]:
     return data
 
 
-def functions(check: Mapping[str, Any]) -> list[Function]:
-    """Return every function of a check report, in source order."""
+def functions(
+    check: Mapping[str, Any], tensors: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> list[Function]:
+    """Return every function of a check report, in source order.
+
+    `tensors` are the functions with tensor annotations, `module.function`, with their tensor
+    parameters whose default is no tensor; those that Rextio says nothing of are listed too.
+    """
     result = []
     for module in check.get("modules", ()):
         name = f"{module.get('module_name')}."
-        tensors = [name + found for found in tensor_functions(Path(module.get("file_path", "")))]
         listed = [_function(function) for function in module.get("functions", ())]
         seen = {function.qualname for function in listed}
+        unseen = {it for it in tensors if it.startswith(name) and it.count(".") == name.count(".")}
         listed += [
             Function(missing, False, "fallback-python", NO_DIAGNOSTIC)
-            for missing in tensors
-            if missing not in seen
+            for missing in sorted(unseen - seen)
         ]
-        listed = [replace(f, has_tensors=f.qualname in tensors) for f in listed]
+        listed = [
+            replace(
+                f,
+                has_tensors=f.qualname in tensors,
+                wrong_defaults=tuple(tensors.get(f.qualname, ())),
+            )
+            for f in listed
+        ]
         result += listed
     return result
+
+
+def with_reason(function: Function, explained: Explained | None) -> Function:
+    """Return a function that runs in Python with the first reason that explain gives."""
+    if function.native or explained is None:
+        return function
+    if explained.outcome == "inlined":
+        return replace(function, route=INLINED, reason=explained.notes[0], suggestion=None)
+    if not explained.findings:
+        return function
+    first = explained.findings[0]
+    place = f"{first.file or explained.file}:{first.span.line}:{first.span.column}"
+    more = len(explained.findings) - 1
+    rest = f" (and {more} more: rextio-torch explain)" if more else ""
+    reason = f"{first.code}: {place}: {first.title}{rest}"
+    return replace(function, reason=reason, suggestion=first.instead)
 
 
 @dataclass(frozen=True)

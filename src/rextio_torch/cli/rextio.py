@@ -18,33 +18,34 @@ from rextio_torch.cli.report import (
     parse_errors,
     read_report,
 )
+from rextio_torch.cli.staging import Staged, users_report
 from rextio_torch.cli.toolchain import Toolchain
 
 
 def run_rextio(
     command: str,
-    project: Path,
+    staged: Staged,
     tools: Toolchain,
     display: Display,
     lock: int,
     variables: Mapping[str, str],
 ) -> None:
-    """Run `rextio build` or `rextio generate`, or raise `CliError` with what went wrong.
+    """Run `rextio build` or `rextio generate` on a project's copy, or raise `CliError`.
 
     Rextio keeps the lock even if this process is killed: it is what copies the module.
     """
     for name in ("build.json", "generate.json", "check.json"):
         # What is read afterwards is of this run.
-        (project / ".rextio" / "reports" / name).unlink(missing_ok=True)
+        (staged.folder / ".rextio" / "reports" / name).unlink(missing_ok=True)
     status, output = display.run(
         "building the project" if command == "build" else "translating the project",
-        [tools.rextio.path, command, str(project), "--fallback=cpython"],
+        [tools.rextio.path, command, str(staged.folder), "--fallback=cpython"],
         variables={**tools.variables, **variables},
-        cwd=project,
+        cwd=staged.folder,
         keep=(lock,),
     )
     if status != 0:
-        raise _failure(command, project, status, output)
+        raise _failure(command, staged, status, output)
 
 
 def not_python(project: Path, errors: list[ParseError]) -> CliError:
@@ -59,22 +60,23 @@ def not_python(project: Path, errors: list[ParseError]) -> CliError:
     )
 
 
-def _failure(command: str, project: Path, status: int, output: str) -> CliError:
+def _failure(command: str, staged: Staged, status: int, output: str) -> CliError:
+    project, reports = staged.project, staged.folder / ".rextio" / "reports"
     with contextlib.suppress(CliError):
-        errors = parse_errors(read_report(project, "check.json"))
+        errors = parse_errors(users_report(read_report(staged.folder, "check.json"), staged))
         if errors:
             return not_python(project, errors)
     detail = None
     repair = f"rextio check {project}"
     if command == "build":
-        repair = f"rextio-torch doctor {project}; all of it is in .rextio/reports/build.json there"
+        repair = f"rextio-torch doctor {project}; all of it is in {reports / 'build.json'}"
         with contextlib.suppress(CliError):
-            detail = failure_text(read_report(project, "build.json"))
+            detail = failure_text(read_report(staged.folder, "build.json"))
     if detail is None:
         detail = error_tail(output)
         before, traceback, _ = output.partition(TRACEBACK)
         if traceback:
-            whole = project / ".rextio" / "reports" / f"{command}.txt"
+            whole = reports / f"{command}.txt"
             with contextlib.suppress(OSError):
                 write_atomically(whole, output + "\n")
                 repair = f"rextio-torch doctor {project}; all of it is in {whole}"

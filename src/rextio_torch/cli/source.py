@@ -1,11 +1,10 @@
-"""The source id of a project, and the mark of it in a built module."""
+"""The source id of a project, and the files that it is made of."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,13 +12,6 @@ import rextio_torch
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.project import REXTIO_FILE
 
-#: The build puts the source id into the native module through this variable.
-SOURCE_ID_VARIABLE = "REXTIO_TORCH_SOURCE_ID"
-MARKER = b"rextio-torch-source-id:"
-#: What a module carries that was built without this command.
-NO_SOURCE_ID = "0" * 64
-
-_MARKED = re.compile(re.escape(MARKER) + rb"([0-9a-f]{64})")
 #: Folders that Rextio never scans.
 _SKIPPED = frozenset(
     {
@@ -96,7 +88,7 @@ def translator_digest() -> str:
     digest = hashlib.sha256()
     root = Path(rextio_torch.__file__).parent
     for parent, folders, names in os.walk(root):
-        skipped = {"bench", "cli", "explain", "verify", "__pycache__", "target"}
+        skipped = {"bench", "cli", "explain", "verify", "wheels", "__pycache__", "target"}
         folders[:] = sorted(name for name in folders if name not in skipped)
         for name in sorted(names):
             if name.endswith((".py", ".rs", ".toml")):
@@ -109,9 +101,3 @@ def _feed(digest: hashlib._Hash, *parts: bytes) -> None:
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
-
-
-def marked_source_ids(module: Path) -> list[str]:
-    """Return the source ids that a built module carries, usually one."""
-    found = _MARKED.findall(module.read_bytes())
-    return sorted({mark.decode() for mark in found})

@@ -19,14 +19,16 @@ from typing import Any
 import click
 
 from rextio_torch.cli import source
-from rextio_torch.cli.build import build, python_path
+from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import require_project
-from rextio_torch.cli.module import present_module, why_not_loaded
+from rextio_torch.cli.module import why_not_loaded
+from rextio_torch.cli.native import native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import functions, read_report
 from rextio_torch.cli.workers import Event, Outcome, run_worker
+from rextio_torch.runtime.source_mark import marked_source_ids
 
 _WORKER = "rextio_torch.verify.worker"
 
@@ -68,11 +70,14 @@ class VerifyResult:
     notes: list[str]
     #: What ended the process, if something did; functions after it were not run.
     crash: str | None = None
+    #: Native functions that no inputs could be made for, and why.
+    unverified: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
-        """Whether anything was wrong."""
-        return self.crash is not None or any(tally["failed"] for tally in self.tallies)
+        """Whether anything was wrong, or not looked at."""
+        ended = self.crash is not None or bool(self.unverified)
+        return ended or any(tally["failed"] for tally in self.tallies)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data."""
@@ -83,6 +88,7 @@ class VerifyResult:
             "results": self.tallies,
             "notes": self.notes,
             "crash": self.crash,
+            "unverified": self.unverified,
         }
 
 
@@ -115,10 +121,7 @@ def verify(
             display,
             _detail,
         )
-        if recorded.error is not None:
-            raise recorded.error
-        if not recorded.is_done:
-            raise recorded.failure("recording")
+        recorded.require("recording")
         if source.source_id(project, environment) != source_id:
             raise CliError(
                 "the source changed while it was being verified",
@@ -128,7 +131,8 @@ def verify(
             )
         if options.save is not None:
             shutil.copyfile(bundle, options.save)
-        return _check(bundle, project, [str(path)], options, environment, display)
+        result = _check(bundle, project, [str(path)], options, environment, display)
+        return replace(result, unverified=[_data(event) for event in recorded.of("unverified")])
 
 
 def check_bundle(
@@ -168,13 +172,10 @@ def _check(
         display,
         _detail,
     )
-    if outcome.error is not None:
-        raise outcome.error
-    if not outcome.is_done and not outcome.of("engine"):
-        raise outcome.failure("the check")
+    outcome.require("the check", started="engine")
     tallies = []
     for event in outcome.of("tally"):
-        tally = {name: value for name, value in event.items() if name != "event"}
+        tally = _data(event)
         for failure in tally["failures"]:
             failure["reproduce"] = options.reproduce(start, tally, failure["case"])
         tallies.append(tally)
@@ -182,11 +183,15 @@ def _check(
     return VerifyResult(
         bundle if project is None else project,
         engine["module"],
-        ", ".join(source.marked_source_ids(Path(engine["module"]))),
+        ", ".join(marked_source_ids(Path(engine["module"]))),
         tallies,
         [event["text"] for event in outcome.of("note")],
         None if outcome.is_done else _crash(outcome, options, start),
     )
+
+
+def _data(event: Event) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name != "event"}
 
 
 def _crash(outcome: Outcome, options: Options, start: Sequence[str]) -> str:
@@ -207,78 +212,7 @@ def _detail(event: Event) -> str | None:
     return None
 
 
-def present_build(
-    project: Path, environment: Environment, display: Display, *, may_build: bool = True
-) -> str:
-    """Build a project unless its module is of the present source; return the source id."""
-    source_id = source.source_id(project, environment)
-    found = present_module(project)
-    marks = [] if found is None else source.marked_source_ids(found)
-    if marks == [source_id]:
-        return source_id
-    if may_build:
-        result = build(project, environment, display)
-        if result.module is None:
-            raise _nothing_native(project)
-        return result.source_id
-    where = "no module" if found is None else f"{found} of source {_short(marks)}"
-    raise CliError(
-        "the native module was not built from the present source",
-        expected=f"a module of source {source_id[:12]} in {python_path(project)}",
-        found=where,
-        repair=f"rextio-torch build {project}, or leave out --no-build",
-    )
-
-
-def _short(marks: Sequence[str]) -> str:
-    return ", ".join(mark[:12] for mark in marks) or "unknown"
-
-
-def _nothing_native(project: Path) -> CliError:
-    return CliError(
-        f"no function of {project} is native",
-        expected="a native function",
-        found="functions that run in Python",
-        repair=f"rextio-torch build {project}, which says why each function runs in Python",
-    )
-
-
-@dataclass(frozen=True)
-class NativeFunction:
-    """A native function of a project and the file of its source."""
-
-    module: str
-    name: str
-    file: Path
-
-    @property
-    def qualname(self) -> str:
-        """Its dotted name."""
-        return f"{self.module}.{self.name}"
-
-    @property
-    def root(self) -> Path:
-        """The folder that its module is imported from."""
-        return self.file.parents[self.module.count(".") + (self.file.name == "__init__.py")]
-
-
-def native_functions(project: Path) -> list[NativeFunction]:
-    """Return the native functions of a project's last build; raises `CliError` without any."""
-    report = read_report(project, "check.json")
-    found = [
-        NativeFunction(
-            module["module_name"], item.qualname.rpartition(".")[2], Path(module["file_path"])
-        )
-        for module in report["modules"]
-        for item in functions({"modules": [module]})
-        if item.uses_this_plugin
-    ]
-    if not found:
-        raise _nothing_native(project)
-    return found
-
-
-def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, str]]:
+def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the native functions of a project, or those of some names."""
     native = native_functions(project)
     known = {item.qualname for item in native}
@@ -292,11 +226,7 @@ def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, str]]:
                 found=reason or "no function of that name",
                 repair=f"rextio-torch build {project}",
             )
-    return [
-        {"module": item.module, "name": item.name, "root": str(item.root)}
-        for item in native
-        if not names or item.qualname in names
-    ]
+    return [item.wanted() for item in native if not names or item.qualname in names]
 
 
 _COLUMNS = ("cases", "bit-equal", "within", "worst ULP", "failed")
@@ -324,6 +254,10 @@ def lines(result: VerifyResult) -> list[str]:
         told = len(tally["failures"])
         if tally["failed"] > told:
             found.append(f"  and {tally['failed'] - told} more cases of {tally['function']}")
+    for item in result.unverified:
+        found.append(f"not verified: {item['message']}")
+        words = [(word, item[word]) for word in ("expected", "found", "repair") if item[word]]
+        found += [f"  {word}: {text}" for word, text in words]
     if result.crash is not None:
         found.append(f"failed: {result.crash}")
         found.append("  the functions and engines after that were not run")
@@ -331,5 +265,7 @@ def lines(result: VerifyResult) -> list[str]:
     cases = sum(tally["cases"] for tally in result.tallies)
     failed = sum(tally["failed"] for tally in result.tallies)
     found.append(f"module: {result.module} (source {result.source_id[:12] or 'unknown'})")
-    found.append(f"{cases} calls, {failed} failed" + (", ended early" if result.crash else ""))
+    rest = f", {len(result.unverified)} not verified" if result.unverified else ""
+    rest += ", ended early" if result.crash else ""
+    found.append(f"{cases} calls, {failed} failed{rest}")
     return found

@@ -14,8 +14,8 @@ from typing import Any
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.processes import run_lines
-from rextio_torch.cli.progress import Display, Step
-from rextio_torch.verify.events import MARK
+from rextio_torch.cli.progress import Display
+from rextio_torch.verify.events import event_of
 
 Event = Mapping[str, Any]
 
@@ -27,6 +27,18 @@ class Outcome:
     status: int = 0
     events: list[Event] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
+
+    def take(self, line: str) -> Event | None:
+        """Take a line of its output; return the event in it, if there is one."""
+        event = event_of(line)
+        if event is None:
+            self.printed += [line] if line else []
+            return None
+        # Thousands of cases: only the last one matters, and only if the process ends in it.
+        if event["event"] == "case" and self.events and self.events[-1]["event"] == "case":
+            self.events.pop()
+        self.events.append(event)
+        return event
 
     def of(self, kind: str) -> list[Event]:
         """Return the events of one kind."""
@@ -61,6 +73,13 @@ class Outcome:
             return f"the process was ended by {signal.Signals(-self.status).name}"
         return f"the process ended with exit status {self.status}"
 
+    def require(self, what: str, *, started: str = "done") -> None:
+        """Raise `CliError` if it found an error, or ended before an event of this kind."""
+        if self.error is not None:
+            raise self.error
+        if not self.is_done and not self.of(started):
+            raise self.failure(what)
+
     def failure(self, what: str) -> CliError:
         """Return the error of a process that ended early."""
         return CliError(
@@ -81,6 +100,13 @@ def run_worker(
 ) -> Outcome:
     """Run a module in a process of its own, as one step of the display."""
     outcome = Outcome()
+
+    def on_line(line: str) -> None:
+        event = outcome.take(line)
+        if event is not None:
+            step.detail = detail(event) or step.detail
+            step.tick()
+
     with display.step(title) as step, tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "orders.json")
         file.write_text(json.dumps(orders), encoding="utf-8")
@@ -89,7 +115,7 @@ def run_worker(
             variables=variables,
             # Not in the project: a file of it could hide a module of Python.
             cwd=Path(folder),
-            on_line=lambda line: _take(line, outcome, step, detail),
+            on_line=on_line,
             on_tick=step.tick,
         )
     return outcome
@@ -100,22 +126,6 @@ def command(module: str, orders: Path) -> Sequence[str]:
     return [sys.executable, "-P", "-m", module, str(orders)]
 
 
-def _take(line: str, outcome: Outcome, step: Step, detail: Callable[[Event], str | None]) -> None:
-    if not line.startswith(MARK):
-        if line:
-            outcome.printed.append(line)
-        return
-    event = json.loads(line.removeprefix(MARK))
-    # Thousands of cases: only the last one matters, and only if the process ends in it.
-    if event["event"] == "case" and outcome.events and outcome.events[-1]["event"] == "case":
-        outcome.events.pop()
-    outcome.events.append(event)
-    text = detail(event)
-    if text is not None:
-        step.detail = text
-    step.tick()
-
-
 def quick(module: str, orders: Mapping[str, Any], environment: Environment) -> Outcome:
     """Run a worker that takes a moment, without showing it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -124,8 +134,5 @@ def quick(module: str, orders: Mapping[str, Any], environment: Environment) -> O
         done = environment.run(*command(module, file), cwd=Path(folder))
     outcome = Outcome(done.returncode)
     for line in (done.stdout + done.stderr).splitlines():
-        if line.startswith(MARK):
-            outcome.events.append(json.loads(line.removeprefix(MARK)))
-        elif line:
-            outcome.printed.append(line)
+        outcome.take(line)
     return outcome

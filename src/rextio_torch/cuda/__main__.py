@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
+from rextio_torch.cli.commands import AS_JSON, reporting
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import write_atomically
-from rextio_torch.cli.processes import Interrupted, stoppable
 from rextio_torch.cli.progress import Display
 from rextio_torch.cuda import evidence, harness
 from rextio_torch.cuda.candidate import CLAIMS_TEXT
 
 _PATH = click.Path(path_type=Path)
 _FOLDER = click.argument("folder", type=_PATH, default="cuda-candidate")
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the evidence as JSON.")
-
-
-def _reporting(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command show what goes wrong, and exit with 1."""
-
-    @functools.wraps(command)
-    def run(**arguments: Any) -> None:
-        try:
-            with stoppable():
-                return command(**arguments)
-        except (CliError, OSError) as raised:
-            error = raised if isinstance(raised, CliError) else CliError(str(raised))
-            if arguments["as_json"]:
-                click.echo(json.dumps({"ok": False, "error": error.to_dict()}, indent=2))
-            else:
-                click.echo("\n".join(error.lines()), err=True)
-        except Interrupted as interrupted:
-            raise SystemExit(interrupted.status) from None
-        raise SystemExit(1)
-
-    return run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,8 +29,8 @@ def cli() -> None:
 @cli.command()
 @_FOLDER
 @click.option("--output", type=_PATH, help="Write the evidence to this file, as JSON.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def build(folder: Path, output: Path | None, as_json: bool) -> None:
     """Generate and compile the candidate in FOLDER under an invented GPU; never load it.
 
@@ -71,8 +47,8 @@ def build(folder: Path, output: Path | None, as_json: bool) -> None:
     "--output", type=_PATH, default="cuda-evidence.json", help="Where to write the evidence."
 )
 @click.option("--probe", type=_PATH, help="The provider's own probe; else torch is asked.")
-@_AS_JSON
-@_reporting
+@AS_JSON
+@reporting
 def run(folder: Path, output: Path, probe: Path | None, as_json: bool) -> None:
     """Build the candidate in FOLDER for the GPU of this machine and run it beside eager PyTorch.
 

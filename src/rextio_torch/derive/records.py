@@ -129,7 +129,7 @@ def coverage() -> CoverageDecl:
         if spelling.kind == "function"
     ]
     return CoverageDecl(
-        packages=("torch",),
+        packages=tuple(sorted({target.partition(".")[0] for target in functions})),
         modules=tuple(sorted({target.rpartition(".")[0] for target in functions})),
         symbols=tuple(sorted(functions)),
     )

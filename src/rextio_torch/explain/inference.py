@@ -19,12 +19,14 @@ from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg,
 from rextio_torch.analysis.decide import Call, CudaRejection, Rejection, decide
 from rextio_torch.explain.names import blocks, children, dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.ops.model import ALL_TYPES, OptionValue
+from rextio_torch.ops.model import TENSOR_TYPES, TYPES_BY_KEY, Operator, OptionValue
 from rextio_torch.ops.table import BY_SPELLING
 
 #: A tensor whose dtype or rank is not known, because an operation before it is not claimed.
 TENSOR = "tensor"
-_TENSOR_KEYS = {item.key for item in ALL_TYPES}
+_CPU_KEYS = {item.key for item in TENSOR_TYPES}
+_FLOATS = {item.key for item in TENSOR_TYPES if item.dtype == "float32"}
+_NUMBERS = frozenset({"int", "float", "bool"})
 _SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
     cst.Add: "+",
     cst.Subtract: "-",
@@ -39,6 +41,15 @@ _NO_TENSOR = frozenset(
 )
 _TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real"})
 _Node = TypeVar("_Node", bound=cst.CSTNode)
+
+
+class Likely(str):
+    """The type of a tensor that PyTorch gives, but Rextio does not know: of a form before it.
+
+    So an operation that follows is judged as it would be once that form is gone.
+    """
+
+    __slots__ = ()
 
 
 @dataclass
@@ -64,10 +75,15 @@ class Facts:
     rejections: list[tuple[cst.CSTNode, Rejection | CudaRejection]] = field(default_factory=list)
     #: Calls and operators with an operand of unknown type.
     unknown_sites: list[cst.CSTNode] = field(default_factory=list)
+    #: Those whose operands only forms before them keep from being known, and that have no other
+    #: reason.
+    following_sites: list[cst.CSTNode] = field(default_factory=list)
     #: Reads of a name that only a block before it assigns, of one of the module, and of none.
     branch_reads: list[cst.Name] = field(default_factory=list)
     module_reads: list[cst.Name] = field(default_factory=list)
     rebound: list[cst.CSTNode] = field(default_factory=list)
+    #: Assignments to a name that another block has already declared.
+    declared_twice: list[cst.CSTNode] = field(default_factory=list)
     returned_parameters: list[cst.CSTNode] = field(default_factory=list)
     #: Names that are a tensor somewhere in the function.
     tensor_names: set[str] = field(default_factory=set)
@@ -117,12 +133,12 @@ class Facts:
 
 def is_tensor(type_key: str | None) -> bool:
     """Whether a type is that of a tensor, known or unknown."""
-    return type_key == TENSOR or type_key in _TENSOR_KEYS
+    return type_key == TENSOR or type_key in TYPES_BY_KEY
 
 
 def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
-    if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)):
         return
     for child in children(node):
         if not isinstance(child, cst.Annotation):
@@ -138,7 +154,7 @@ def target_names(target: cst.CSTNode) -> Iterator[str]:
             yield from target_names(element.value)
 
 
-def assigned_names(node: cst.CSTNode) -> Iterator[str]:
+def assigned_names(node: cst.CSTNode, *, imports: bool = True) -> Iterator[str]:
     """Yield the names that a statement or block assigns, blocks inside included."""
     for item in _own_nodes(node):
         match item:
@@ -150,10 +166,12 @@ def assigned_names(node: cst.CSTNode) -> Iterator[str]:
                 yield from target_names(target)
             case cst.FunctionDef(name=name) | cst.ClassDef(name=name) if item is not node:
                 yield name.value
-            case cst.Import() | cst.ImportFrom():
+            case cst.Import() | cst.ImportFrom() if imports:
                 yield from imported_names(item)
             case cst.AsName(name=name):
                 yield from target_names(name)
+            case cst.Del(target=target):
+                yield from target_names(target)
 
 
 def imported_names(node: cst.Import | cst.ImportFrom) -> Iterator[str]:
@@ -338,8 +356,11 @@ class _Walk:
             return
         name = target.value
         home = next((scope for scope in reversed(self.scopes) if name in scope), self.scopes[-1])
+        if name not in home and name in self.lost:
+            self.facts.declared_twice.append(target)
         known = home.get(name)
-        if None not in (known, type_key) and TENSOR not in (known, type_key) and known != type_key:
+        certain = not isinstance(known, Likely) and not isinstance(type_key, Likely)
+        if certain and not {None, TENSOR} & {known, type_key} and known != type_key:
             self.facts.rebound.append(target)
         home[name] = type_key
         if is_tensor(type_key):
@@ -384,7 +405,7 @@ class _Walk:
                 return self.binary(node)
             case cst.UnaryOperation(operator=operator, expression=operand):
                 inner = self.expression(operand)
-                return "bool" if isinstance(operator, cst.Not) else inner
+                return "bool" if isinstance(operator, cst.Not) else _likely(inner, inner)
             case cst.Comparison(left=left, comparisons=comparisons):
                 operands = [left, *(item.comparator for item in comparisons)]
                 types = [self.expression(operand) for operand in operands]
@@ -411,7 +432,7 @@ class _Walk:
                 for element in node.slice:
                     for part in children(element.slice):
                         self.expression_of(part)
-                return TENSOR if is_tensor(inner) else None
+                return self.indexed(inner, node) if is_tensor(inner) else None
             case cst.Lambda():
                 return None
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
@@ -457,7 +478,26 @@ class _Walk:
         if dotted is not None and self.facts.is_known_module(dotted):
             return None
         inner = self.expression(node.value)
-        return TENSOR if is_tensor(inner) and node.attr.value in _TENSOR_ATTRIBUTES else None
+        if not is_tensor(inner) or node.attr.value not in _TENSOR_ATTRIBUTES:
+            return None
+        return _likely(inner, inner)
+
+    def indexed(self, tensor: str | None, node: cst.Subscript) -> str:
+        """Return the type of a tensor with indices: an int takes a dimension away."""
+        of = next((item for item in TENSOR_TYPES if item.key == tensor), None)
+        if of is None:
+            return TENSOR
+        rank = of.rank
+        for element in node.slice:
+            if isinstance(element.slice, cst.Index):
+                if self.facts.types.get(element.slice.value) != "int":
+                    return TENSOR
+                rank -= 1
+        wanted = (of.dtype, of.device, rank)
+        for item in TENSOR_TYPES:
+            if (item.dtype, item.device, item.rank) == wanted:
+                return Likely(item.key)
+        return TENSOR
 
     def binary(self, node: cst.BinaryOperation) -> str | None:
         types = [self.expression(node.left), self.expression(node.right)]
@@ -465,7 +505,7 @@ class _Walk:
         if not any(map(is_tensor, types)):
             return _arithmetic(node.operator, types)
         if symbol is None:
-            return TENSOR
+            return _with_number(types)
         operands = [node.left, node.right]
         site = ClaimSite(
             kind="binop",
@@ -547,13 +587,21 @@ class _Walk:
         """Ask the operator table about a site whose operands are these."""
         if None in types or TENSOR in types:
             self.facts.unknown_sites.append(node)
+            if None not in types:
+                self.facts.following_sites.append(node)
             return TENSOR
         decision = decide(site)
+        is_likely = any(isinstance(item, Likely) for item in types)
+        if is_likely:
+            self.facts.unknown_sites.append(node)
         if isinstance(decision, Rejection | CudaRejection):
             self.facts.rejections.append((node, decision))
-            return TENSOR
+            return _rejected(decision, types)
         if decision is None:
             return TENSOR
+        if is_likely:
+            self.facts.following_sites.append(node)
+            return Likely(decision.signature.result.key)
         sources = []
         for index in decision.operands:
             source = None if index is None else self.source(operands[index])
@@ -581,8 +629,35 @@ def _literals(operands: list[cst.BaseExpression]) -> tuple[ClaimLiteral, ...]:
     )
 
 
+def _likely(type_key: str | None, otherwise: str | None) -> str | None:
+    return Likely(type_key) if type_key in _CPU_KEYS else otherwise
+
+
+def _with_number(types: list[str | None]) -> str:
+    """Return the type of an elementwise operation on a tensor and a number."""
+    tensors = [item for item in types if is_tensor(item)]
+    if len(tensors) == 1 and tensors[0] in _FLOATS and _NUMBERS.issuperset(set(types) - {*tensors}):
+        return Likely(tensors[0])
+    return TENSOR
+
+
+def _rejected(decision: Rejection | CudaRejection, types: list[str | None]) -> str:
+    """Return the type of a rejected operation, where all its signatures for the operands agree."""
+    if isinstance(decision, CudaRejection):
+        return TENSOR
+    operator: Operator = decision.operator
+    tensors = [item for item in types if is_tensor(item)]
+    results = {
+        signature.result.key
+        for signature in operator.signatures
+        if [operand.key for operand in signature.operands if operand is not None] == tensors
+    }
+    if len(results) == 1:
+        return Likely(results.pop())
+    return _with_number(types) if operator.fusion == "elementwise" else TENSOR
+
+
 def _arithmetic(operator: cst.BaseBinaryOp, types: list[str | None]) -> str | None:
-    numbers = {"int", "float", "bool"}
-    if not all(item in numbers for item in types):
+    if not all(item in _NUMBERS for item in types):
         return None
     return "float" if "float" in types or isinstance(operator, cst.Divide) else "int"

@@ -56,8 +56,14 @@ class Form:
     detect_in_file: FileDetection | None = None
     scope: Literal["function", "file", "project"] = "function"
     other: str | None = None
-    #: Whether Rextio's analysis takes the form for native, and only its code generator refuses it.
-    stops_build: bool = False
+    #: What the front end makes of it before Rextio sees it, and where it does not.
+    rewritten: str | None = None
+    except_where: str | None = None
+    #: What refuses the form, and with it the whole project, where Rextio's analysis accepts it: its
+    #: code generator, or the compiler of what that writes.
+    stops: Literal["generator", "compiler"] | None = None
+    #: Whether the function is native all the same, and only some calls of it fail.
+    fails_calls: bool = False
 
     def __post_init__(self) -> None:
         """Reject a row that cannot be shown or that detects nothing."""
@@ -65,6 +71,8 @@ class Form:
             raise ValueError(f"form {self.id!r}: code must be RXTP-FORM-NNN, not {self.code!r}")
         if (self.detect is None) == (self.detect_in_file is None):
             raise ValueError(f"form {self.id!r}: needs one detection")
+        if self.except_where is not None and self.rewritten is None:
+            raise ValueError(f"form {self.id!r}: an exception from no rewrite")
         if (self.scope == "function") != (self.detect is not None):
             raise ValueError(f"form {self.id!r}: a detection of another scope")
 
@@ -123,11 +131,15 @@ class Explained:
     qualname: str
     file: str
     span: Span
-    outcome: Literal["native", "python", "shim"]
+    #: `inlined` is Python of its own, and native inside the functions that call it.
+    outcome: Literal["native", "inlined", "python", "shim"]
     operations: tuple[Operation, ...] = ()
     fused: tuple[Fused, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    #: Titles of the forms that were rewritten, and what the function became, if any were.
+    rewritten: tuple[str, ...] = ()
+    normal_form: str | None = None
 
     @property
     def native(self) -> bool:
@@ -146,6 +158,8 @@ class Explained:
             "fused": [asdict(fused) for fused in self.fused],
             "findings": [finding.to_dict() for finding in self.findings],
             "notes": list(self.notes),
+            "rewritten": list(self.rewritten),
+            "normal_form": self.normal_form,
         }
 
 
@@ -163,7 +177,13 @@ class Explanation:
     @property
     def not_native(self) -> list[str]:
         """The functions that run in Python."""
-        return [function.qualname for function in self.functions if not function.native]
+        functions = self.functions
+        return [it.qualname for it in functions if it.outcome not in ("native", "inlined")]
+
+    @property
+    def wrong_defaults(self) -> list[str]:
+        """The native functions that fail where a call leaves a parameter out."""
+        return [f.qualname for f in self.functions if f.native and f.findings]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as JSON-ready data; `schema` counts changes that break readers."""
@@ -177,5 +197,6 @@ class Explanation:
             ],
             "everywhere": [finding.to_dict() for finding in self.everywhere],
             "not_native": self.not_native,
+            "wrong_defaults": self.wrong_defaults,
             "notes": list(self.notes),
         }

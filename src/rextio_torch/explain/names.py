@@ -10,9 +10,8 @@ from typing import Literal
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from rextio_torch.ops.model import ALL_TYPES, TensorType
+from rextio_torch.ops.model import TENSOR_TYPES, TYPES_BY_MARKER, TensorType
 
-MARKERS = {f"rextio_torch.types.{item.marker}": item for item in ALL_TYPES if item.after is None}
 _SCALARS = frozenset({"int", "float", "bool", "str", "bytes", "None"})
 _CONTAINERS = frozenset({"list", "set", "dict", "tuple"})
 _OPTIONAL = frozenset({"typing.Optional", "Optional"})
@@ -33,9 +32,11 @@ class Annotation:
         "alias",
         "quoted",
         "annotated",
+        "jaxtyping",
         "optional",
         "container",
         "plain",
+        "unsized",
         "supported",
         "other",
         "missing",
@@ -44,6 +45,8 @@ class Annotation:
 
 
 MISSING = Annotation("missing")
+#: Kinds of annotations that stand for one tensor type, however they are written.
+ONE_TENSOR = ("tensor", "alias", "quoted", "annotated", "jaxtyping")
 
 
 @dataclass
@@ -54,6 +57,8 @@ class Names:
     imports: dict[str, str] = field(default_factory=dict)
     #: `Mat = TensorF32Cpu2D`, as dotted names.
     aliases: dict[str, str] = field(default_factory=dict)
+    #: `Mat = Annotated[Tensor, TensorF32Cpu2D]` and other annotations with a name.
+    annotations: dict[str, cst.BaseExpression] = field(default_factory=dict)
     assigned: set[str] = field(default_factory=set)
     stars: list[str] = field(default_factory=list)
     #: Names of `logging.getLogger(…)`, whose methods Rextio knows.
@@ -95,6 +100,11 @@ class Names:
     def _assign(self, target: cst.BaseExpression, value: cst.BaseExpression | None) -> None:
         if not isinstance(target, cst.Name):
             return
+        if target.value in self.assigned:
+            # What it stands for depends on where and when.
+            self.aliases.pop(target.value, None)
+            self.annotations.pop(target.value, None)
+            return
         self.assigned.add(target.value)
         called = dotted_name(value.func) if isinstance(value, cst.Call) else None
         if called is not None and called.rpartition(".")[2] == "getLogger":
@@ -102,6 +112,8 @@ class Names:
         dotted = dotted_name(value)
         if dotted is not None:
             self.aliases[target.value] = dotted
+        elif isinstance(value, (cst.Subscript, cst.SimpleString)):
+            self.annotations[target.value] = value
 
 
 def _base(statement: cst.ImportFrom, package: str) -> str:
@@ -170,11 +182,32 @@ def blocks(statement: cst.CSTNode) -> Iterator[cst.BaseSuite]:
             yield part.body
 
 
+def _elements(node: cst.Subscript) -> list[cst.BaseExpression]:
+    return [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
+
+
+def _jaxtyping(resolved: str, node: cst.Subscript) -> Annotation:
+    """Return what `Float32[Tensor, "batch dim"]` says: a dtype, and one word for each dimension."""
+    dtype = {"jaxtyping.Float32": "float32", "jaxtyping.Int64": "int64"}.get(resolved)
+    elements = _elements(node)
+    shape = elements[1] if len(elements) == 2 else None
+    text = shape.evaluated_value if isinstance(shape, cst.SimpleString) else None
+    if dtype is None or not isinstance(text, str) or any(c in text for c in ".*"):
+        return Annotation("unsized")
+    rank = len(text.split())
+    for found in TENSOR_TYPES:
+        if (found.dtype, found.rank) == (dtype, rank):
+            return Annotation("jaxtyping", found)
+    return Annotation("unsized")
+
+
 class Resolver:
     """Resolves the names of one module, through the other modules of the project."""
 
-    def __init__(self, names: Names, project: Mapping[str, Names]) -> None:
+    def __init__(self, names: Names, project: Mapping[str, Names], depth: int = 0) -> None:
         self.names = names
+        #: How many names of annotations were followed to get here.
+        self.depth = depth
         self.project = project
 
     def target(self, dotted: str) -> str | None:
@@ -194,17 +227,29 @@ class Resolver:
             if head in names.aliases:
                 dotted = ".".join(filter(None, (names.aliases[head], rest)))
                 continue
+            if not rest and head in names.annotations:
+                return self._in(names).one_tensor(names.annotations[head])
             if head in names.imports:
                 dotted = ".".join(filter(None, (names.imports[head], rest)))
             elif "rextio_torch.types" in names.stars:
                 dotted = f"rextio_torch.types.{dotted}"
-            if dotted in MARKERS:
-                return MARKERS[dotted]
+            if dotted in TYPES_BY_MARKER:
+                return TYPES_BY_MARKER[dotted]
             module, _, name = dotted.rpartition(".")
             if module not in self.project:
                 return None
             names, dotted = self.project[module], name
         return None
+
+    def _in(self, names: Names) -> Resolver:
+        return Resolver(names, self.project, self.depth + 1)
+
+    def one_tensor(self, node: cst.BaseExpression) -> TensorType | None:
+        """Return the tensor type that an annotation stands for as a whole."""
+        if self.depth >= _LONGEST_CHAIN:
+            return None
+        found = self.annotation(node)
+        return found.tensor if found.kind in ONE_TENSOR else None
 
     def annotation(self, node: cst.Annotation | cst.BaseExpression | None) -> Annotation:
         """Say what kind of annotation this is."""
@@ -221,13 +266,17 @@ class Resolver:
         if isinstance(node, cst.Subscript):
             head = dotted_name(node.value) or ""
             resolved = self.target(head) or head
+            if resolved.startswith("jaxtyping."):
+                return _jaxtyping(resolved, node)
             if inner is None:
                 supported = resolved in _CONTAINERS or resolved in _OPTIONAL
                 return Annotation("supported" if supported and self._plain(node) else "other")
             if resolved in _OPTIONAL or resolved == "typing.Union":
                 return Annotation("optional", inner)
             if resolved in ("typing.Annotated", "typing_extensions.Annotated"):
-                return Annotation("annotated", inner)
+                of = self.annotation(_elements(node)[0])
+                known = of.kind in (*ONE_TENSOR, "plain")
+                return Annotation("annotated" if known else of.kind, inner)
             return Annotation("container", inner)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
             if inner is None:
@@ -239,8 +288,8 @@ class Resolver:
         if dotted in _SCALARS:
             return Annotation("supported")
         target = self.target(dotted)
-        if target in MARKERS and dotted.partition(".")[0] not in self.names.assigned:
-            return Annotation("tensor", MARKERS[target])
+        if target in TYPES_BY_MARKER and dotted.partition(".")[0] not in self.names.assigned:
+            return Annotation("tensor", TYPES_BY_MARKER[target])
         found = self.tensor_type(dotted)
         if found is not None:
             return Annotation("alias", found)
@@ -252,8 +301,9 @@ class Resolver:
             parsed = cst.parse_expression(value) if isinstance(value, str) else None
         except cst.ParserSyntaxError:
             parsed = None
-        inner = None if parsed is None else self._first_tensor(parsed)
-        return Annotation("quoted" if inner else "other", inner)
+        found = Annotation("other") if parsed is None else self.annotation(parsed)
+        known = found.kind in ONE_TENSOR
+        return Annotation("quoted", found.tensor) if known else found
 
     def _first_tensor(self, node: cst.CSTNode) -> TensorType | None:
         if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):

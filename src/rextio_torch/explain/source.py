@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from rextio_torch.explain.model import Span
-from rextio_torch.explain.names import Annotation, Names, Resolver, children
+from rextio_torch.explain.names import ONE_TENSOR, Annotation, Names, Resolver, children
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,12 @@ class SourceFile:
         self.module = module
         try:
             parsed = cst.parse_module(path.read_bytes())
+            wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
+            self._positions = wrapper.resolve(PositionProvider)
         except (cst.ParserSyntaxError, ValueError, RecursionError) as error:
             raise UnreadableError(path, " ".join(str(error).split())) from error
-        wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
-        self._positions = wrapper.resolve(PositionProvider)
         self.tree = wrapper.module
+        self.text = parsed.code
         self.lines = split_lines(parsed.code)
         self.names = Names.of(self.tree, module, is_package=path.name == "__init__.py")
         self.resolver = Resolver(self.names, {})
@@ -96,6 +98,42 @@ class SourceFile:
             ends[start_of] = max(ends.get(start_of, start_of), (span.end_line, span.end_column))
         return ends
 
+    def offsets(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the range of a node in the text, without parentheses around it."""
+        found = self._positions[node]
+        starts = self._line_starts
+        return (
+            starts[found.start.line - 1] + found.start.column,
+            starts[found.end.line - 1] + found.end.column,
+        )
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the place of a line and a column in the text."""
+        return self._line_starts[line - 1] + column - 1
+
+    def between(self, start: int, end: int) -> Span:
+        """Return a range of the text as lines and columns."""
+        places = []
+        for offset in (start, end):
+            line = bisect_right(self._line_starts, offset)
+            places += [line, offset - self._line_starts[line - 1] + 1]
+        return Span(*places)
+
+    def statement_range(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the range of whole lines of a statement at module level, decorators included."""
+        first, last = self._positions[node].start.line, self._positions[node].end
+        decorators = getattr(node, "decorators", ())
+        if decorators:
+            first = min(first, *(self._positions[item].start.line for item in decorators))
+        starts = self._line_starts
+        end_line = last.line if last.column else last.line - 1
+        end = starts[end_line] if end_line < len(starts) else len(self.text)
+        return starts[first - 1], end
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
+
     def line(self, number: int) -> str:
         """Return a line of the source."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
@@ -131,19 +169,43 @@ class SourceFile:
     def functions(self) -> Iterator[Function]:
         """Yield the functions with tensor annotations, in source order, wherever they are."""
         for node, parents in _definitions(self.tree, ()):
-            if any(annotation.tensor for annotation in self.signature(node)):
+            if any(found.tensor or found.kind == "unsized" for found in self.signature(node)):
                 yield Function(node, _qualified(node, parents), parents)
+
+    def plain_functions(self) -> Iterator[str]:
+        """Yield the names of functions whose tensors are `torch.Tensor` and no more."""
+        for node, parents in _definitions(self.tree, ()):
+            annotations = self.signature(node)
+            if any(found.kind == "plain" for found in annotations) and not any(
+                found.tensor for found in annotations
+            ):
+                yield f"{self.module}.{_qualified(node, parents)}"
 
     def signature(self, node: cst.FunctionDef) -> list[Annotation]:
         """Return the annotations of a function's parameters and of its result."""
         annotations = [parameter.annotation for parameter in parameters(node.params)]
         return [self.resolver.annotation(item) for item in (*annotations, node.returns)]
 
+    def constant_defaults(self, node: cst.FunctionDef) -> Iterator[cst.Param]:
+        """Yield the tensor parameters whose default is a constant, and so no tensor."""
+        constants = (cst.BaseNumber, cst.BaseString)
+        for item in parameters(node.params):
+            default = item.default
+            name = default.value if isinstance(default, cst.Name) else None
+            constant = isinstance(default, constants) or name in ("None", "True", "False")
+            if constant and self.resolver.annotation(item.annotation).kind in ONE_TENSOR:
+                yield item
+
     @property
     def label(self) -> str:
         """The file relative to where the user is, if it is there."""
-        relative = os.path.relpath(self.path)
-        return str(self.path) if relative.startswith("..") else relative
+        return label_of(self.path)
+
+
+def label_of(path: Path) -> str:
+    """Return a path relative to where the user is, if it is there."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
 
 
 def split_lines(text: str) -> list[str]:

@@ -25,8 +25,6 @@ from rextio_torch.ops.model import OptionValue, TensorType
 from rextio_torch.runtime.loader import helpers
 from rextio_torch.versions import BYPASS_VARIABLE, TORCH_VERSION
 
-_RUST_DTYPES = {"float32": "Float", "int64": "Int64"}
-
 
 def lower(site: ClaimSite, context: LoweringContext) -> LoweredExpr:
     """Return the expression for a site that was claimed before.
@@ -105,7 +103,7 @@ def conversion(tensor_type: TensorType) -> BoundaryConversion:
     constructor = {"cpu": "new", "cuda0": "on_cuda0"}[tensor_type.device]
     rust_type = (
         f'rxt_torch::TensorType::{constructor}("{tensor_type.marker}", '
-        f"rxt_torch::Kind::{_RUST_DTYPES[tensor_type.dtype]}, {tensor_type.rank})"
+        f"rxt_torch::Kind::{tensor_type.rust_kind}, {tensor_type.rank})"
     )
     return BoundaryConversion(
         param_rust="pyo3::Bound<'py, pyo3::PyAny>",

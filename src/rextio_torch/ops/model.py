@@ -18,6 +18,14 @@ Shape: TypeAlias = tuple[int, ...]
 #: A literal that Rextio hands over from the source text.
 OptionValue: TypeAlias = bool | int | str | tuple[int, ...] | None
 Options: TypeAlias = Mapping[str, OptionValue]
+#: An ATen schema with one result: a new tensor, or the first operand, which it then writes to.
+_SCHEMA = re.compile(
+    r"[a-z_0-9]+(\.\w+)?\(([^!]*\) -> Tensor|Tensor\(a!\) [^!]*\) -> Tensor\(a!\))"
+)
+
+
+#: Of each dtype, its code in keys and markers, and its name in Rust.
+_DTYPES = {"float32": ("f32", "Float"), "int64": ("i64", "Int64")}
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,12 @@ class TensorType:
 
     @property
     def _dtype_code(self) -> str:
-        return {"float32": "f32", "int64": "i64"}[self.dtype]
+        return _DTYPES[self.dtype][0]
+
+    @property
+    def rust_kind(self) -> str:
+        """Name of the dtype in Rust, a variant of `tch::Kind`."""
+        return _DTYPES[self.dtype][1]
 
     @property
     def key(self) -> str:
@@ -49,6 +62,11 @@ class TensorType:
         """Name in `rextio_torch.types`, e.g. `TensorF32Cpu2D` or `TensorF32Cuda0_2D`."""
         device = {"cpu": "Cpu", "cuda0": "Cuda0_"}[self.device]
         return f"Tensor{self._dtype_code.upper()}{device}{self.rank}D"
+
+    @property
+    def dotted_marker(self) -> str:
+        """Dotted name of the marker."""
+        return f"rextio_torch.types.{self.marker}"
 
     @property
     def label(self) -> str:
@@ -72,6 +90,9 @@ CUDA_TYPES = (
     AFTER_RELU := TensorType("float32", "cuda0", 2, after="relu"),
 )
 ALL_TYPES = (*TENSOR_TYPES, *CUDA_TYPES)
+TYPES_BY_KEY = {tensor_type.key: tensor_type for tensor_type in ALL_TYPES}
+#: The types that a signature can name, by the dotted name of their marker.
+TYPES_BY_MARKER = {item.dotted_marker: item for item in ALL_TYPES if item.after is None}
 
 
 class Missing(Enum):
@@ -263,6 +284,8 @@ class Operator:
     diagnostic: Diagnostic
     fusion: Fusion
     cuda: CudaForm | None = None
+    #: What the documentation says besides, of an operator that is not simply PyTorch's.
+    note: str | None = None
     #: The operation on a float64 tensor, where PyTorch's own loses too much even there to judge
     #: results by it.
     reference: Callable[[Any], Any] | None = None
@@ -277,7 +300,7 @@ class Operator:
         require(bool(self.spellings), "needs a spelling")
         require(bool(self.signatures), "needs a signature")
         require(
-            re.fullmatch(r"[a-z_0-9]+(\.\w+)?\(.*\) -> Tensor", self.schema) is not None,
+            _SCHEMA.fullmatch(self.schema) is not None,
             "schema is not an ATen schema",
         )
         require(re.fullmatch(r"[a-z][a-z_0-9]*", self.id) is not None, "id is not a Rust name")

@@ -44,6 +44,18 @@ def broadcast(op: str, shapes: Shapes, options: Options) -> Shape:
     return tuple(result)
 
 
+def broadcast_in_place(op: str, shapes: Shapes, options: Options) -> Shape:
+    """As `broadcast`, where the result takes the place of the first operand and has its shape."""
+    left, right = _present(shapes)
+    result = broadcast(op, shapes, options)
+    if result != left:
+        raise ShapeError(
+            f"{op}: shapes {_text(left)} and {_text(right)} give {_text(result)}, but an in-place "
+            f"result has the shape of the first operand"
+        )
+    return result
+
+
 def _padded(shape: Shape, rank: int) -> Sequence[int]:
     return (1,) * (rank - len(shape)) + shape
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from itertools import count, takewhile
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: The last part of its name: a wheel of `rextio-torch wheel` has it in a package of its own.
 _NATIVE_MODULE = "_rextio_native"
 
 
@@ -38,7 +42,7 @@ def native(function: Callable[P, R]) -> Callable[P, R]:
     is returned. Raises `TypeError` if `function` is not a function of a built module, and
     `RuntimeError` if it has no native form.
     """
-    if isinstance(function, BuiltinFunctionType) and function.__module__ == _NATIVE_MODULE:
+    if isinstance(function, BuiltinFunctionType) and _is_native_module(function.__module__):
         return function
     if not isinstance(function, FunctionType):
         raise TypeError(f"expected a function of a built module, got {type(function).__name__}")
@@ -60,14 +64,14 @@ def native(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def engine() -> EngineInfo:
-    """Return what native functions of the loaded native module run on.
+    """Return what native functions of the loaded native modules run on.
 
     Raises `RuntimeError` if no native module is loaded, and `ValueError` if `REXTIO_TORCH_ENGINE`
     or `REXTIO_TORCH_SIMD` names something that does not exist.
     """
     import ctypes
 
-    describe = _library().rextio_torch_describe
+    describe = _libraries()[0].rextio_torch_describe
     describe.restype = ctypes.c_char_p
     text: str = describe().decode("utf-8")
     kind, _, rest = text.partition(";")
@@ -78,25 +82,62 @@ def engine() -> EngineInfo:
 
 
 def configure(engine: str, simd: str) -> None:
-    """Switch the engine of the loaded native module: for tests and benchmarks.
+    """Switch the engine of the loaded native modules: for tests and benchmarks.
 
     Not thread-safe; a running program chooses with `REXTIO_TORCH_ENGINE`. Raises `ValueError` if
     one of the names does not exist.
     """
-    if _library().rextio_torch_configure(engine.encode(), simd.encode()) != 0:
+    # Not `any` of a generator: each is to be told.
+    failures = [
+        library.rextio_torch_configure(engine.encode(), simd.encode()) for library in _libraries()
+    ]
+    if any(failures):
         raise ValueError(f"no engine {engine!r} with instruction set {simd!r} on this machine")
 
 
-def _library() -> Any:
+@contextmanager
+def observed() -> Iterator[Callable[[], list[int]]]:
+    """Give a function that returns how many operations the fused engine ran as one, each time.
+
+    For tests; not thread-safe.
+    """
     import ctypes
 
-    module: ModuleType | None = sys.modules.get(_NATIVE_MODULE)
-    path = getattr(module, "__file__", None)
-    if path is None:
+    libraries = _libraries()
+    sizes = [library.rextio_torch_observed for library in libraries]
+    for size, library in zip(sizes, libraries, strict=True):
+        size.argtypes, size.restype = [ctypes.c_size_t], ctypes.c_size_t
+        library.rextio_torch_observe(1)
+    try:
+        yield lambda: [run for size in sizes for run in takewhile(bool, map(size, count()))]
+    finally:
+        for library in libraries:
+            library.rextio_torch_observe(0)
+
+
+def _is_native_module(name: str | None) -> bool:
+    return name is not None and name.rpartition(".")[2] == _NATIVE_MODULE
+
+
+def _libraries() -> tuple[Any, ...]:
+    """Return the loaded native modules that have functions of this plugin, at least one."""
+    # By the end of the name first: there are thousands of modules.
+    names = [name for name in list(sys.modules) if name.endswith(_NATIVE_MODULE)]
+    modules = [sys.modules[name] for name in names if _is_native_module(name)]
+    paths = tuple(str(it.__file__) for it in modules if getattr(it, "__file__", None) is not None)
+    if not paths:
         raise RuntimeError(
             "no native module is loaded; import a module that `rextio-torch build` built first"
         )
-    library = ctypes.CDLL(path)
-    if not hasattr(library, "rextio_torch_describe"):
-        raise RuntimeError(f"{path} has no function of rextio-torch")
-    return library
+    found = _with_functions(paths)
+    if not found:
+        raise RuntimeError(f"{', '.join(paths)} has no function of rextio-torch")
+    return found
+
+
+@functools.cache
+def _with_functions(paths: tuple[str, ...]) -> tuple[Any, ...]:
+    import ctypes
+
+    loaded = [ctypes.CDLL(path) for path in paths]
+    return tuple(library for library in loaded if hasattr(library, "rextio_torch_describe"))

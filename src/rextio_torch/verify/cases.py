@@ -20,7 +20,7 @@ KINDS = ("normal", "small", "large", "special", "sprinkled", "denormal")
 #: On both sides of the widths of vectors and of the tiles of products.
 WIDTHS = (1, 2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65)
 #: Where large products and several threads begin.
-_IS_LARGE = "large"
+_LARGE_CASE = "large"
 _LARGE = (130, 97, 260, 71)
 _SMALL = (3, 5, 7, 2, 6, 4)
 #: What a parameter is called with where the user says nothing.
@@ -71,7 +71,7 @@ def cases_of(
                 scalars[item.name] if item.tensor is None else plan.tensor(item, position)
                 for position, item in enumerate(parameters)
             ]
-            yield Case(plan.name + suffix, tuple(arguments), plan.sizes == _IS_LARGE)
+            yield Case(plan.name + suffix, tuple(arguments), plan.sizes == _LARGE_CASE)
 
 
 def call_of(
@@ -153,7 +153,7 @@ def _plans(
             yield _Plan(f"width{width}.{step}", shapes, [next(layouts)], next(kinds))
         yield _Plan(f"square{width}", cycled([width]), [next(layouts)], "normal")
     for layout in ("contiguous", "transposed"):
-        yield _Plan(_IS_LARGE, cycled(_LARGE), [layout], "normal")
+        yield _Plan(_LARGE_CASE, cycled(_LARGE), [layout], "normal")
     for index in range(min(count, _MOST_VARIANTS)):
         sizes = [0 if i == index else _SMALL[i % len(_SMALL)] for i in range(count)]
         for layout in ("contiguous", "sliced"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from rextio_torch.runtime.native import EngineInfo, configure, engine, native
+from rextio_torch.runtime.source_mark import NO_SOURCE_ID, marked_source_ids, shortened
 from rextio_torch.verify.bundle import Bundle, Origin, Recorded, RecordedFunction
 from rextio_torch.verify.events import Say
 from rextio_torch.verify.inputs import storage_bits
@@ -23,8 +23,7 @@ from rextio_torch.verify.problems import VerifyError
 LIBTORCH = "libtorch"
 #: How many failures of a function on one engine are told.
 MOST_TOLD = 5
-_MARK = re.compile(rb"rextio-torch-source-id:([0-9a-f]{64})")
-_NO_SOURCE_ID = "0" * 64
+_INSTALL = "install the wheel, beside the torch that it was built for"
 
 
 @dataclass
@@ -70,15 +69,15 @@ def check(
 
     Raises `VerifyError` if the native module does not load or is not that of the bundle's source.
     """
-    module = load_native(path)
-    marks = source_ids(Path(str(module)))
-    if marks == [_NO_SOURCE_ID]:
+    module = load_native(path) if path is not None else load_installed(bundle.functions[0].name)
+    marks = marked_source_ids(Path(module))
+    if marks == [NO_SOURCE_ID]:
         say({"event": "note", "text": f"{module} does not say which source it was built from"})
     elif marks != [bundle.source_id]:
         raise VerifyError(
             "the native module was not built from the source that the calls were recorded from",
             expected=f"a module of source {bundle.source_id[:12]}",
-            found=f"{module} of source {', '.join(m[:12] for m in marks) or 'unknown'}",
+            found=f"{module} of source {shortened(marks)}",
             repair="build again from that source, or record again with rextio-torch verify",
         )
     wanted = [item for item in bundle.functions if not functions or item.name in functions]
@@ -135,9 +134,7 @@ def load_native(path: str | None) -> str:
             "the native module does not load: every function would run in Python",
             expected=f"_rextio_native in {path or 'the installed packages'}",
             found=f"{type(error).__name__}: {error}",
-            repair="rextio-torch doctor, then rextio-torch build"
-            if path
-            else "install the wheel, beside the torch that it was built for",
+            repair="rextio-torch doctor, then rextio-torch build" if path else _INSTALL,
         ) from error
     file = str(module.__file__)
     if path is not None and Path(path).resolve() not in Path(file).resolve().parents:
@@ -150,9 +147,29 @@ def load_native(path: str | None) -> str:
     return file
 
 
-def source_ids(module: Path) -> list[str]:
-    """Return the source ids in the file of a native module, usually one."""
-    return sorted({mark.decode() for mark in _MARK.findall(module.read_bytes())})
+def load_installed(name: str) -> str:
+    """Load the native module of an installed function, and return its file.
+
+    Each wheel of `rextio-torch wheel` has its own, which the function's module knows.
+    Raises `VerifyError` if it does not load.
+    """
+    os.environ["REXTIO_NATIVE_MODE"] = "native"
+    module, _, attribute = name.rpartition(".")
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    # A module may raise anything when it is imported.
+    except Exception as error:
+        raise VerifyError(
+            "the native module does not load: every function would run in Python",
+            expected=f"{name}, installed",
+            found=f"{type(error).__name__}: {error}",
+            repair=_INSTALL,
+        ) from error
+    try:
+        return str(sys.modules[native(function).__module__].__file__)
+    except (RuntimeError, TypeError):
+        # The wrapper found none: what loading it says is the reason.
+        return load_native(None)
 
 
 def _engine() -> EngineInfo:

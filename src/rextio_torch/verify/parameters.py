@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -34,11 +34,16 @@ class Parameter:
         return self.tensor.marker if self.tensor else str(self.scalar)
 
 
-def parameters_of(function: Callable[..., Any], name: str) -> list[Parameter]:
-    """Return a function's parameters; raises `VerifyError` where an annotation says too little."""
+def parameters_of(
+    function: Callable[..., Any], name: str, tensors: Mapping[str, str] | None = None
+) -> list[Parameter]:
+    """Return a function's parameters; raises `VerifyError` where an annotation says too little.
+
+    `tensors` are the names of the types of tensor parameters that are annotated in another way.
+    """
     found = []
     for parameter in inspect.signature(function).parameters.values():
-        annotation = parameter.annotation
+        annotation = (tensors or {}).get(parameter.name, parameter.annotation)
         # Under `from __future__ import annotations` it is text.
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
         text = text.strip("\"' ").rpartition(".")[2]
@@ -51,6 +56,6 @@ def parameters_of(function: Callable[..., Any], name: str) -> list[Parameter]:
                 f"{name}: no value can be made for parameter {parameter.name}",
                 expected=f"{', '.join(_TENSORS)}, {', '.join(SCALAR_TYPES)}",
                 found=str(annotation),
-                repair="name the other functions with --function",
+                repair="compare this function in a test of your own",
             )
     return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from rextio_torch.verify.parameters import Parameter, Scalar, parameters_of
 from rextio_torch.verify.problems import VerifyError
 
 _THREADS = torch.get_num_threads()
+#: What eager may take to find sizes for a function, and for all runs of one case.
+LONGEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Wanted:
     module: str
     name: str
     root: str
+    #: The types of its tensor parameters, where annotations are not the markers themselves.
+    tensors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def qualname(self) -> str:
@@ -42,29 +48,76 @@ def record(
     case: str | None,
     say: Say,
 ) -> Bundle:
-    """Record calls of functions; raises `VerifyError` if there is a function without inputs."""
-    functions = []
-    found = [(item, load_source(item)) for item in wanted]
-    known = {item.qualname: parameters_of(function, item.qualname) for item, function in found}
+    """Record calls of functions.
+
+    A function that no inputs can be made for is told as `unverified`, and the others are recorded;
+    raises its `VerifyError` if there is no other.
+    """
+    functions: list[RecordedFunction] = []
+    problems: dict[str, VerifyError] = {}
+    known: dict[str, list[Parameter]] = {}
+    found = {item.qualname: load_source(item) for item in wanted}
+    tensors = {item.qualname: item.tensors for item in wanted}
+    for name, function in found.items():
+        try:
+            known[name] = parameters_of(function, name, tensors[name])
+        except VerifyError as error:
+            problems[name] = error
     inputs.check(known)
-    for number, (item, function) in enumerate(found):
-        say({"event": "recording", "function": item.qualname, "number": number})
-        parameters = known[item.qualname]
-        request = inputs.request(item.qualname, parameters)
-        calls = [
-            _call(function, chosen)
-            for chosen in cases_of(function, item.qualname, parameters, request)
-            if case is None or chosen.name == case
-        ]
+    for number, (name, parameters) in enumerate(known.items()):
+        say({"event": "recording", "function": name, "number": number})
+        request = inputs.request(name, parameters)
+        try:
+            with _limited(name):
+                cases = list(cases_of(found[name], name, parameters, request))
+            calls = []
+            for chosen in cases:
+                if case is None or chosen.name == case:
+                    with _limited(f"{name}, case {chosen.name},"):
+                        calls.append(_call(found[name], chosen))
+        except VerifyError as error:
+            problems[name] = error
+            continue
         if not calls:
             raise VerifyError(
-                f"{item.qualname} has no case {case}",
+                f"{name} has no case {case}",
                 expected="the name of a case, as a failure shows it",
                 found=str(case),
-                repair=f"leave out --case, and give --function {item.qualname}",
+                repair=f"leave out --case, and give --function {name}",
             )
-        functions.append(RecordedFunction(item.qualname, calls))
+        functions.append(RecordedFunction(name, calls))
+    for name, problem in problems.items():
+        if not functions:
+            raise problem
+        say({"event": "unverified", "function": name, **problem.to_dict()})
     return Bundle(source_id, Origin.here(), functions)
+
+
+class _TooLongError(BaseException):
+    """No `Exception`: neither a function's own handler nor what records exceptions takes it."""
+
+
+@contextmanager
+def _limited(what: str) -> Iterator[None]:
+    """Raise `VerifyError` if eager does not end, as a loop may not for a scalar chosen here."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_SECONDS)
+    try:
+        yield
+    except _TooLongError:
+        raise VerifyError(
+            f"{what} does not end in eager PyTorch",
+            expected=f"an end within {LONGEST_SECONDS:g} s",
+            found="a call that was stopped then",
+            repair="give scalars that it ends for: --value name=value",
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def load_source(item: Wanted) -> Callable[..., Any]:

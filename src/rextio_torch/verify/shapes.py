@@ -27,7 +27,6 @@ Dimension: TypeAlias = tuple[str, int]
 _MOST_EQUATIONS = 3
 #: Dimensions have sizes from here on while they are being solved.
 _FIRST_SIZE = 101
-_DTYPES = {"float32": torch.float32, "int64": torch.int64}
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def solve(
             scalars[item.name]
             if item.tensor is None
             else torch.zeros(
-                groups.shape(item.name, item.tensor.rank), dtype=_DTYPES[item.tensor.dtype]
+                groups.shape(item.name, item.tensor.rank), dtype=getattr(torch, item.tensor.dtype)
             )
             for item in parameters
         ]

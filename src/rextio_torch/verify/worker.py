@@ -1,36 +1,23 @@
 """One process of a verification: `record` runs the source files, `check` the native module.
 
-Orders come in a JSON file, events go to standard output. A process of its own for each: both have
-modules of the same names, and native code that ends its process does not end the command.
+A process of its own for each: both have modules of the same names, and native code that ends its
+process does not end the command.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rextio_torch.verify import bundle
 from rextio_torch.verify.check import check, load_native
-from rextio_torch.verify.events import say
-from rextio_torch.verify.problems import VerifyError
+from rextio_torch.verify.events import say, serve
 from rextio_torch.verify.record import Inputs, Wanted, record
 
 
-def main() -> None:
-    """Follow the orders."""
-    orders = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    try:
-        _follow(orders)
-    except VerifyError as error:
-        say({"event": "error", **error.to_dict()})
-        return
-    say({"event": "done"})
-
-
-def _follow(orders: Mapping[str, Any]) -> None:
+def follow(orders: Mapping[str, Any]) -> None:
+    """Load the module, record a bundle or check one."""
     if orders["do"] == "load":
         say({"event": "loaded", "module": load_native(orders["path"])})
     elif orders["do"] == "record":
@@ -50,4 +37,4 @@ def _follow(orders: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(follow)

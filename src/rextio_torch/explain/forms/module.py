@@ -10,14 +10,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.forms.examples import RELU
 from rextio_torch.explain.model import Form
 from rextio_torch.explain.names import children, dotted_name, statements
 from rextio_torch.explain.source import SourceFile, parameters
 
-_RELU = """\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-"""
 _PURE_DECORATORS = frozenset(
     {
         "rextio.native",
@@ -91,6 +88,26 @@ def _calls(file: SourceFile) -> Iterator[cst.CSTNode]:
                     break
 
 
+MODULE_CALL = Form(
+    code="RXTP-FORM-090",
+    id="module_call",
+    title="a call at module level",
+    reason="A call that runs on import, also in a default value or under "
+    '`if __name__ == "__main__":`, could bind an imported name again.',
+    advice="Move it into another file, or into a function that other code calls.",
+    example="""\
+WEIGHT = torch.zeros(3)
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect_in_file=_calls,
+    scope="file",
+)
+
+
 def _decorators(file: SourceFile) -> Iterator[cst.CSTNode]:
     for statement in _executed(file):
         for item in getattr(statement, "decorators", ()):
@@ -106,16 +123,92 @@ def _decorators(file: SourceFile) -> Iterator[cst.CSTNode]:
                 yield item.decorator
 
 
+MODULE_DECORATOR = Form(
+    code="RXTP-FORM-091",
+    id="module_decorator",
+    title="a decorator at module level",
+    reason="A decorator, of another function or of a class too, could bind an imported name again.",
+    advice="Move what is decorated into another file.",
+    example="""\
+from dataclasses import dataclass
+
+
+@dataclass
+class Options:
+    steps: int
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead="""\
+class Options:
+    steps = 3
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    detect_in_file=_decorators,
+    scope="file",
+)
+
+
 def _base_classes(file: SourceFile) -> Iterator[cst.CSTNode]:
     for statement in _executed(file):
         if isinstance(statement, cst.ClassDef):
             yield from (*statement.bases, *statement.keywords)
 
 
+BASE_CLASS = Form(
+    code="RXTP-FORM-092",
+    id="base_class",
+    title="a class with a base class",
+    reason="Making the class runs code of its base class.",
+    advice="Move the class into another file that imports the functions from this one.",
+    example="""\
+class Model(torch.nn.Module):
+    pass
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect_in_file=_base_classes,
+    scope="file",
+)
+
+
 def _star_imports(file: SourceFile) -> Iterator[cst.CSTNode]:
     for statement in _executed(file):
         if isinstance(statement, cst.ImportFrom) and isinstance(statement.names, cst.ImportStar):
             yield statement
+
+
+STAR_IMPORT = Form(
+    code="RXTP-FORM-093",
+    id="star_import",
+    title="from … import *",
+    reason="It may bind any name again.",
+    advice="Name what is imported.",
+    example="""\
+from math import *
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead="""\
+from math import pi
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    detect_in_file=_star_imports,
+    scope="file",
+)
 
 
 def _annotations(file: SourceFile) -> Iterator[cst.CSTNode]:
@@ -151,6 +244,37 @@ def _is_plain_type(file: SourceFile, node: cst.CSTNode) -> bool:
     return name in {*_GENERIC, "int", "float", "bool", "str", "bytes", "complex", "None", "object"}
 
 
+EVALUATED_ANNOTATION = Form(
+    code="RXTP-FORM-094",
+    id="evaluated_annotation",
+    title="an annotation that runs code",
+    reason="`X | None` and `X[…]` of an imported type run code of it when the function is defined.",
+    advice="Write `from __future__ import annotations` first in the file: annotations are not "
+    "evaluated then.",
+    example="""\
+def g(x: TensorF32Cpu2D | None) -> int:
+    return 1
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead="""\
+from __future__ import annotations
+
+
+def g(x: TensorF32Cpu2D | None) -> int:
+    return 1
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    detect_in_file=_annotations,
+    scope="file",
+)
+
+
 def _other_statements(file: SourceFile) -> Iterator[cst.CSTNode]:
     for statement in _executed(file):
         if isinstance(statement, (cst.With, cst.AugAssign)):
@@ -159,6 +283,33 @@ def _other_statements(file: SourceFile) -> Iterator[cst.CSTNode]:
             targets = [item.target for item in statement.targets]
             if any(isinstance(target, cst.Subscript) for target in targets):
                 yield statement
+
+
+MODULE_STATEMENT = Form(
+    code="RXTP-FORM-095",
+    id="module_statement",
+    title="a statement at module level that changes something",
+    reason="`with`, an augmented assignment and an assignment to an index run code on import "
+    "that could bind an imported name again.",
+    advice="Write the final value, or move it into another file.",
+    example="""\
+SIZES = {}
+SIZES["hidden"] = 3
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead="""\
+SIZES = {"hidden": 3}
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    detect_in_file=_other_statements,
+    scope="file",
+)
 
 
 def _rebinding(file: SourceFile) -> Iterator[cst.CSTNode]:
@@ -176,169 +327,33 @@ def _rebinding(file: SourceFile) -> Iterator[cst.CSTNode]:
                     yield node
 
 
-ROWS = (
-    Form(
-        code="RXTP-FORM-090",
-        id="module_call",
-        title="a call at module level",
-        reason="A call that runs on import, also in a default value or under "
-        '`if __name__ == "__main__":`, could bind an imported name again.',
-        advice="Move it into another file, or into a function that other code calls.",
-        example="""\
-WEIGHT = torch.zeros(3)
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead=_RELU,
-        detect_in_file=_calls,
-        scope="file",
-    ),
-    Form(
-        code="RXTP-FORM-091",
-        id="module_decorator",
-        title="a decorator at module level",
-        reason="A decorator, of another function or of a class too, could bind an imported name "
-        "again.",
-        advice="Move what is decorated into another file.",
-        example="""\
-from dataclasses import dataclass
-
-
-@dataclass
-class Options:
-    steps: int
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead="""\
-class Options:
-    steps = 3
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        detect_in_file=_decorators,
-        scope="file",
-    ),
-    Form(
-        code="RXTP-FORM-092",
-        id="base_class",
-        title="a class with a base class",
-        reason="Making the class runs code of its base class.",
-        advice="Move the class into another file that imports the functions from this one.",
-        example="""\
-class Model(torch.nn.Module):
-    pass
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead=_RELU,
-        detect_in_file=_base_classes,
-        scope="file",
-    ),
-    Form(
-        code="RXTP-FORM-093",
-        id="star_import",
-        title="from … import *",
-        reason="It may bind any name again.",
-        advice="Name what is imported.",
-        example="""\
-from math import *
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead="""\
-from math import pi
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        detect_in_file=_star_imports,
-        scope="file",
-    ),
-    Form(
-        code="RXTP-FORM-094",
-        id="evaluated_annotation",
-        title="an annotation that runs code",
-        reason="`X | None` and `X[…]` of an imported type run code of it when the function is "
-        "defined.",
-        advice="Write `from __future__ import annotations` first in the file: annotations are not "
-        "evaluated then.",
-        example="""\
-def g(x: TensorF32Cpu2D | None) -> int:
-    return 1
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead="""\
-from __future__ import annotations
-
-
-def g(x: TensorF32Cpu2D | None) -> int:
-    return 1
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        detect_in_file=_annotations,
-        scope="file",
-    ),
-    Form(
-        code="RXTP-FORM-095",
-        id="module_statement",
-        title="a statement at module level that changes something",
-        reason="`with`, an augmented assignment and an assignment to an index run code on import "
-        "that could bind an imported name again.",
-        advice="Write the final value, or move it into another file.",
-        example="""\
-SIZES = {}
-SIZES["hidden"] = 3
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead="""\
-SIZES = {"hidden": 3}
-
-
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        detect_in_file=_other_statements,
-        scope="file",
-    ),
-    Form(
-        code="RXTP-FORM-096",
-        id="project_call",
-        title="a use of the project's modules on import",
-        reason="A file of the project that calls another one's functions, or assigns to its "
-        "attributes, while it is imported could replace its functions.",
-        advice="Keep such scripts outside the project's folder or in .rextioignore, or put the "
-        "code into a function.",
-        example=_RELU,
-        other="""\
+PROJECT_CALL = Form(
+    code="RXTP-FORM-096",
+    id="project_call",
+    title="a use of the project's modules on import",
+    reason="A file of the project that calls another one's functions, or assigns to its "
+    "attributes, while it is imported could replace its functions.",
+    advice="Keep such scripts outside the project's folder or in .rextioignore, or put the "
+    "code into a function.",
+    example=RELU,
+    other="""\
 import torch
 
 import example
 
 print(example.f(torch.zeros(2, 2)))
 """,
-        instead=_RELU,
-        detect_in_file=_rebinding,
-        scope="project",
-    ),
+    instead=RELU,
+    detect_in_file=_rebinding,
+    scope="project",
+)
+
+ROWS = (
+    MODULE_CALL,
+    MODULE_DECORATOR,
+    BASE_CLASS,
+    STAR_IMPORT,
+    EVALUATED_ANNOTATION,
+    MODULE_STATEMENT,
+    PROJECT_CALL,
 )

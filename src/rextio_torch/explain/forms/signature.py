@@ -6,15 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.forms.examples import RELU
 from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form, FunctionDetection
 from rextio_torch.explain.names import dotted_name
 from rextio_torch.explain.source import parameters
 
-_RELU = """\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-"""
 #: Names that Rust reserves even where it lets others be written `r#name`.
 _NO_RUST_NAMES = frozenset({"self", "Self", "super", "crate"})
 
@@ -32,16 +29,193 @@ def _annotated(*kinds: str, result: bool = True) -> FunctionDetection:
     return detect
 
 
+def _is_tuple(facts: Facts, node: cst.BaseExpression) -> bool:
+    holds_tensor = facts.file.resolver.annotation(node).kind == "container"
+    head = dotted_name(node.value) if isinstance(node, cst.Subscript) else None
+    return holds_tensor and (head or "").rpartition(".")[2] in ("tuple", "Tuple")
+
+
+def _method_of(facts: Facts) -> cst.ClassDef | None:
+    parents = facts.function.parents
+    return parents[-1] if parents and isinstance(parents[-1], cst.ClassDef) else None
+
+
+def _marker(facts: Facts, item: cst.Decorator) -> str | None:
+    node = item.decorator.func if isinstance(item.decorator, cst.Call) else item.decorator
+    target = facts.file.resolver.target(dotted_name(node) or "")
+    return target if target in ("rextio.native", "rextio.exempt") else None
+
+
+OPTIONAL_TENSOR = Form(
+    code="RXTP-FORM-001",
+    id="optional_tensor",
+    title="a tensor that may be None",
+    reason="Rextio knows a tensor type alone, not in a union with None.",
+    advice="Make it a plain tensor type, and write a second function for calls without it.",
+    example="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D | None) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D:
+    return F.linear(x, w, b)
+
+
+def without_bias(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return F.linear(x, w)
+""",
+    detect=_annotated("optional"),
+)
+
+
 def _tuple_result(facts: Facts) -> Iterator[cst.CSTNode]:
     returns = facts.node.returns
     if returns is not None and _is_tuple(facts, returns.annotation):
         yield returns.annotation
 
 
-def _is_tuple(facts: Facts, node: cst.BaseExpression) -> bool:
-    holds_tensor = facts.file.resolver.annotation(node).kind == "container"
-    head = dotted_name(node.value) if isinstance(node, cst.Subscript) else None
-    return holds_tensor and (head or "").rpartition(".")[2] in ("tuple", "Tuple")
+TUPLE_RESULT = Form(
+    code="RXTP-FORM-002",
+    id="tuple_result",
+    title="a tuple of tensors as result",
+    reason="A native function returns one tensor or one scalar.",
+    advice="Write a function for each tensor.",
+    example="""\
+def f(x: TensorF32Cpu2D) -> tuple[TensorF32Cpu2D, TensorF32Cpu1D]:
+    return x.relu(), x.mean(dim=1)
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+
+def means(x: TensorF32Cpu2D) -> TensorF32Cpu1D:
+    return x.mean(dim=1)
+""",
+    detect=_tuple_result,
+)
+
+
+def _missing_result(facts: Facts) -> Iterator[cst.CSTNode]:
+    if facts.node.returns is None:
+        yield facts.node
+
+
+MISSING_RESULT = Form(
+    code="RXTP-FORM-003",
+    id="missing_result",
+    title="no annotation of the result",
+    reason="Rextio needs the type of the result.",
+    advice="Annotate what the function returns.",
+    example="""\
+def f(x: TensorF32Cpu2D):
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_missing_result,
+)
+
+
+def _missing_parameter(facts: Facts) -> Iterator[cst.CSTNode]:
+    positional = [*facts.node.params.posonly_params, *facts.node.params.params]
+    for index, item in enumerate([*positional, *facts.node.params.kwonly_params]):
+        if item.annotation is None and not (index == 0 and _method_of(facts)):
+            yield item.name
+
+
+MISSING_PARAMETER = Form(
+    code="RXTP-FORM-004",
+    id="missing_parameter",
+    title="a parameter without annotation",
+    reason="Rextio needs the type of every parameter.",
+    advice="Annotate it.",
+    example="""\
+def f(x: TensorF32Cpu2D, n) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    detect=_missing_parameter,
+)
+
+PLAIN_TENSOR = Form(
+    code="RXTP-FORM-005",
+    id="plain_tensor",
+    title="torch.Tensor as annotation",
+    reason="torch.Tensor alone says neither dtype nor rank.",
+    advice="Write the type of rextio_torch.types that the function is called with.",
+    example="""\
+def f(x: torch.Tensor) -> TensorF32Cpu2D:
+    return torch.relu(x)
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.relu(x)
+""",
+    detect=_annotated("plain"),
+)
+
+QUOTED_ANNOTATION = Form(
+    code="RXTP-FORM-006",
+    id="quoted_annotation",
+    title="a tensor type in quotes",
+    reason="Rextio does not read annotations in strings.",
+    advice="Leave the quotes out; `from __future__ import annotations` keeps all of them "
+    "unevaluated.",
+    rewritten="Read as what the text says.",
+    example="""\
+def f(x: "TensorF32Cpu2D") -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_annotated("quoted"),
+)
+
+ANNOTATED_METADATA = Form(
+    code="RXTP-FORM-007",
+    id="annotated_metadata",
+    title="a tensor type inside Annotated",
+    reason="Rextio does not look into Annotated.",
+    advice="Write the tensor type itself; to a type checker it is torch.Tensor.",
+    rewritten="Read as the tensor type inside.",
+    example="""\
+from typing import Annotated
+
+
+def f(x: Annotated[torch.Tensor, TensorF32Cpu2D]) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_annotated("annotated"),
+)
+
+ALIAS_OF_TYPE = Form(
+    code="RXTP-FORM-008",
+    id="alias_of_type",
+    title="another name for a tensor type",
+    reason="Rextio resolves the imports of the module itself, not assignments and not names "
+    "that another module of the project imports.",
+    advice="Import the type from rextio_torch.types, with `as` for another name.",
+    rewritten="Read as the type that the name stands for.",
+    except_where="the name is assigned in more than one way",
+    example="""\
+Matrix = TensorF32Cpu2D
+
+
+def f(x: Matrix) -> Matrix:
+    return x.relu()
+""",
+    instead="""\
+from rextio_torch.types import TensorF32Cpu2D as Matrix
+
+
+def f(x: Matrix) -> Matrix:
+    return x.relu()
+""",
+    detect=_annotated("alias"),
+)
 
 
 def _container(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -52,21 +226,76 @@ def _container(facts: Facts) -> Iterator[cst.CSTNode]:
             yield node
 
 
-def _missing_result(facts: Facts) -> Iterator[cst.CSTNode]:
-    if facts.node.returns is None:
-        yield facts.node
+JAXTYPING = Form(
+    code="RXTP-FORM-022",
+    id="jaxtyping",
+    title="an annotation of jaxtyping",
+    reason="Rextio knows the tensor types of rextio_torch.types.",
+    advice="Write the type of rextio_torch.types.",
+    rewritten="Read as its dtype and as many dimensions as it has words.",
+    example="""\
+from jaxtyping import Float32
 
 
-def _missing_parameter(facts: Facts) -> Iterator[cst.CSTNode]:
-    positional = [*facts.node.params.posonly_params, *facts.node.params.params]
-    for index, item in enumerate([*positional, *facts.node.params.kwonly_params]):
-        if item.annotation is None and not (index == 0 and _method_of(facts)):
-            yield item.name
+def f(x: Float32[torch.Tensor, "batch dim"]) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_annotated("jaxtyping"),
+)
+
+UNSIZED = Form(
+    code="RXTP-FORM-023",
+    id="unsized",
+    title="an annotation without one dtype and rank",
+    reason="Native code is for one dtype and rank: float32 of rank 1 or 2, int64 of rank 1. `...` "
+    "and `*dims` leave the rank open, `Float` the dtype; other types are not supported yet.",
+    advice='Write `Float32[torch.Tensor, "a b"]` with a word for each dimension.',
+    example="""\
+from jaxtyping import Float
 
 
-def _method_of(facts: Facts) -> cst.ClassDef | None:
-    parents = facts.function.parents
-    return parents[-1] if parents and isinstance(parents[-1], cst.ClassDef) else None
+def f(x: Float[torch.Tensor, "..."]) -> TensorF32Cpu2D:
+    return torch.relu(x)
+""",
+    instead=RELU,
+    detect=_annotated("unsized"),
+)
+
+CONTAINER_OF_TENSORS = Form(
+    code="RXTP-FORM-009",
+    id="container_of_tensors",
+    title="a container of tensors",
+    reason="Tensors come in one by one: no list, tuple, dict or iterator of them.",
+    advice="Give each tensor a parameter of its own.",
+    example="""\
+def f(xs: list[TensorF32Cpu2D]) -> TensorF32Cpu2D:
+    return torch.add(xs[0], xs[1])
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.add(x, y)
+""",
+    detect=_container,
+)
+
+UNKNOWN_ANNOTATION = Form(
+    code="RXTP-FORM-010",
+    id="unknown_annotation",
+    title="an annotation that Rextio does not know",
+    reason="Besides tensor types Rextio knows int, float, bool, str, bytes, None and "
+    "containers of them.",
+    advice="Pass scalars instead, or drop the parameter.",
+    example="""\
+def f(x: TensorF32Cpu2D, options: object) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, steps: int) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    detect=_annotated("other"),
+)
 
 
 def _star_parameters(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -75,9 +304,85 @@ def _star_parameters(facts: Facts) -> Iterator[cst.CSTNode]:
             yield item.name
 
 
+STAR_PARAMETERS = Form(
+    code="RXTP-FORM-011",
+    id="star_parameters",
+    title="*args or **kwargs",
+    reason="A native function has a fixed number of parameters.",
+    advice="Name every parameter.",
+    example="""\
+def f(*xs: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.add(xs[0], xs[1])
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return torch.add(x, y)
+""",
+    detect=_star_parameters,
+)
+
+
 def _async(facts: Facts) -> Iterator[cst.CSTNode]:
     if facts.node.asynchronous is not None:
         yield facts.node.asynchronous
+
+
+ASYNC_FUNCTION = Form(
+    code="RXTP-FORM-012",
+    id="async_function",
+    title="an async function",
+    reason="Rextio compiles ordinary functions only.",
+    advice="Compute in an ordinary function, and call that from the coroutine.",
+    example="""\
+async def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_async,
+)
+
+GENERATOR = Form(
+    code="RXTP-FORM-013",
+    id="generator",
+    title="a generator",
+    reason="A native function runs to its end and returns once.",
+    advice="Return one tensor, and let the caller loop.",
+    example="""\
+from collections.abc import Iterator
+
+
+def f(x: TensorF32Cpu2D) -> Iterator[TensorF32Cpu2D]:
+    yield x.relu()
+""",
+    instead=RELU,
+    detect=lambda facts: facts.nodes(cst.Yield),
+)
+
+
+def _decorator(facts: Facts) -> Iterator[cst.CSTNode]:
+    for item in facts.node.decorators:
+        if _marker(facts, item) is None:
+            yield item.decorator
+
+
+DECORATOR = Form(
+    code="RXTP-FORM-014",
+    id="decorator",
+    title="a decorator",
+    reason="A decorator may replace the function. Native functions compute without grad in any "
+    "case.",
+    advice="Leave it out, or decorate a function that calls this one.",
+    rewritten="`@torch.no_grad()` and `@torch.inference_mode()` are left out: native functions "
+    "compute without grad.",
+    except_where="it is any other decorator",
+    example="""\
+@torch.no_grad()
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_decorator,
+)
 
 
 def _method(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -85,9 +390,51 @@ def _method(facts: Facts) -> Iterator[cst.CSTNode]:
         yield facts.node
 
 
+METHOD = Form(
+    code="RXTP-FORM-015",
+    id="method",
+    title="a method of a class",
+    reason="Rextio compiles functions of modules, not methods.",
+    advice="Move the computation into a function that takes the tensors, and call it from the "
+    "method.",
+    example="""\
+class Layer:
+    def f(self, x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+        return x @ w
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x @ w
+""",
+    detect=_method,
+)
+
+
 def _inside_function(facts: Facts) -> Iterator[cst.CSTNode]:
     if any(isinstance(parent, cst.FunctionDef) for parent in facts.function.parents):
         yield facts.node
+
+
+FUNCTION_IN_FUNCTION = Form(
+    code="RXTP-FORM-016",
+    id="function_in_function",
+    title="a function inside a function",
+    reason="Neither the inner function nor the one around it is compiled.",
+    advice="Write the operations out, or give the inner function a place at module level and "
+    "call it from Python.",
+    example="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    def twice(y: TensorF32Cpu2D) -> TensorF32Cpu2D:
+        return y + y
+
+    return twice(x)
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x + x
+""",
+    detect=lambda facts: (*_inside_function(facts), *facts.nodes(cst.FunctionDef)),
+)
 
 
 def _conditional(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -97,10 +444,22 @@ def _conditional(facts: Facts) -> Iterator[cst.CSTNode]:
         yield facts.node
 
 
-def _decorator(facts: Facts) -> Iterator[cst.CSTNode]:
-    for item in facts.node.decorators:
-        if _marker(facts, item) is None:
-            yield item.decorator
+CONDITIONAL_DEFINITION = Form(
+    code="RXTP-FORM-017",
+    id="conditional_definition",
+    title="a function defined inside if, try, with or a loop",
+    reason="Rextio reads the functions at the top of a module only.",
+    advice="Define it at the top of the module.",
+    example="""\
+FAST = True
+if FAST:
+
+    def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+        return x.relu()
+""",
+    instead=RELU,
+    detect=_conditional,
+)
 
 
 def _exempt(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -109,10 +468,23 @@ def _exempt(facts: Facts) -> Iterator[cst.CSTNode]:
             yield item.decorator
 
 
-def _marker(facts: Facts, item: cst.Decorator) -> str | None:
-    node = item.decorator.func if isinstance(item.decorator, cst.Call) else item.decorator
-    target = facts.file.resolver.target(dotted_name(node) or "")
-    return target if target in ("rextio.native", "rextio.exempt") else None
+EXEMPT = Form(
+    code="RXTP-FORM-018",
+    id="exempt",
+    title="@rextio.exempt",
+    reason="The mark keeps the function on Python on purpose.",
+    advice="Leave it out.",
+    example="""\
+import rextio
+
+
+@rextio.exempt
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_exempt,
+)
 
 
 def _defined_again(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -125,6 +497,32 @@ def _defined_again(facts: Facts) -> Iterator[cst.CSTNode]:
         yield facts.node
 
 
+DEFINED_AGAIN = Form(
+    code="RXTP-FORM-019",
+    id="defined_again",
+    title="a name that is defined again below",
+    reason="Only the last definition of a name is what callers get.",
+    advice="Give one of them another name.",
+    example="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+
+class f:
+    pass
+""",
+    instead="""\
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return x.relu()
+
+
+class Other:
+    pass
+""",
+    detect=_defined_again,
+)
+
+
 def _no_rust_name(facts: Facts) -> Iterator[cst.CSTNode]:
     names = [facts.node.name, *(item.name for item in parameters(facts.node.params))]
     first = names[1:2] if _method_of(facts) else []
@@ -135,18 +533,42 @@ def _no_rust_name(facts: Facts) -> Iterator[cst.CSTNode]:
             yield name
 
 
-ROWS = (
-    Form(
-        code="RXTP-FORM-001",
-        id="optional_tensor",
-        title="a tensor that may be None",
-        reason="Rextio knows a tensor type alone, not in a union with None.",
-        advice="Make it a plain tensor type, and write a second function for calls without it.",
-        example="""\
-def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D | None) -> TensorF32Cpu2D:
+RUST_NAME = Form(
+    code="RXTP-FORM-020",
+    id="rust_name",
+    title="a name that Rust cannot have",
+    reason="Names become Rust names: ASCII, and not self, Self, super or crate.",
+    advice="Choose another name.",
+    example="""\
+def f(größe: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return größe.relu()
+""",
+    instead="""\
+def f(size: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return size.relu()
+""",
+    detect=_no_rust_name,
+)
+
+
+def _default_of_tensor(facts: Facts) -> Iterator[cst.CSTNode]:
+    for item in facts.file.constant_defaults(facts.node):
+        if item.default is not None:
+            yield item.default
+
+
+DEFAULT_OF_TENSOR = Form(
+    code="RXTP-FORM-021",
+    id="default_of_tensor",
+    title="a default value of a tensor parameter",
+    reason="The function is native and takes tensors only: a call that leaves this parameter "
+    "out raises TypeError, also where the Python function would not.",
+    advice="Leave the default out, and write a second function for calls without the tensor.",
+    example="""\
+def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D = None) -> TensorF32Cpu2D:
     return F.linear(x, w, b)
 """,
-        instead="""\
+    instead="""\
 def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D:
     return F.linear(x, w, b)
 
@@ -154,328 +576,32 @@ def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D, b: TensorF32Cpu1D) -> TensorF32Cpu2D
 def without_bias(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return F.linear(x, w)
 """,
-        detect=_annotated("optional"),
-    ),
-    Form(
-        code="RXTP-FORM-002",
-        id="tuple_result",
-        title="a tuple of tensors as result",
-        reason="A native function returns one tensor or one scalar.",
-        advice="Write a function for each tensor.",
-        example="""\
-def f(x: TensorF32Cpu2D) -> tuple[TensorF32Cpu2D, TensorF32Cpu1D]:
-    return x.relu(), x.mean(dim=1)
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
+    detect=_default_of_tensor,
+    fails_calls=True,
+)
 
-
-def means(x: TensorF32Cpu2D) -> TensorF32Cpu1D:
-    return x.mean(dim=1)
-""",
-        detect=_tuple_result,
-    ),
-    Form(
-        code="RXTP-FORM-003",
-        id="missing_result",
-        title="no annotation of the result",
-        reason="Rextio needs the type of the result.",
-        advice="Annotate what the function returns.",
-        example="""\
-def f(x: TensorF32Cpu2D):
-    return x.relu()
-""",
-        instead=_RELU,
-        detect=_missing_result,
-    ),
-    Form(
-        code="RXTP-FORM-004",
-        id="missing_parameter",
-        title="a parameter without annotation",
-        reason="Rextio needs the type of every parameter.",
-        advice="Annotate it.",
-        example="""\
-def f(x: TensorF32Cpu2D, n) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        detect=_missing_parameter,
-    ),
-    Form(
-        code="RXTP-FORM-005",
-        id="plain_tensor",
-        title="torch.Tensor as annotation",
-        reason="torch.Tensor alone says neither dtype nor rank.",
-        advice="Write the type of rextio_torch.types that the function is called with.",
-        example="""\
-def f(x: torch.Tensor) -> TensorF32Cpu2D:
-    return torch.relu(x)
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return torch.relu(x)
-""",
-        detect=_annotated("plain"),
-    ),
-    Form(
-        code="RXTP-FORM-006",
-        id="quoted_annotation",
-        title="a tensor type in quotes",
-        reason="Rextio does not read annotations in strings.",
-        advice="Leave the quotes out; `from __future__ import annotations` keeps all of them "
-        "unevaluated.",
-        example="""\
-def f(x: "TensorF32Cpu2D") -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead=_RELU,
-        detect=_annotated("quoted"),
-    ),
-    Form(
-        code="RXTP-FORM-007",
-        id="annotated_metadata",
-        title="a tensor type inside Annotated",
-        reason="Rextio does not look into Annotated.",
-        advice="Write the tensor type itself; to a type checker it is torch.Tensor.",
-        example="""\
-from typing import Annotated
-
-
-def f(x: Annotated[torch.Tensor, TensorF32Cpu2D]) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead=_RELU,
-        detect=_annotated("annotated"),
-    ),
-    Form(
-        code="RXTP-FORM-008",
-        id="alias_of_type",
-        title="another name for a tensor type",
-        reason="Rextio resolves the imports of the module itself, not assignments and not names "
-        "that another module of the project imports.",
-        advice="Import the type from rextio_torch.types, with `as` for another name.",
-        example="""\
-Matrix = TensorF32Cpu2D
-
-
-def f(x: Matrix) -> Matrix:
-    return x.relu()
-""",
-        instead="""\
-from rextio_torch.types import TensorF32Cpu2D as Matrix
-
-
-def f(x: Matrix) -> Matrix:
-    return x.relu()
-""",
-        detect=_annotated("alias"),
-    ),
-    Form(
-        code="RXTP-FORM-009",
-        id="container_of_tensors",
-        title="a container of tensors",
-        reason="Tensors come in one by one: no list, tuple, dict or iterator of them.",
-        advice="Give each tensor a parameter of its own.",
-        example="""\
-def f(xs: list[TensorF32Cpu2D]) -> TensorF32Cpu2D:
-    return torch.add(xs[0], xs[1])
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return torch.add(x, y)
-""",
-        detect=_container,
-    ),
-    Form(
-        code="RXTP-FORM-010",
-        id="unknown_annotation",
-        title="an annotation that Rextio does not know",
-        reason="Besides tensor types Rextio knows int, float, bool, str, bytes, None and "
-        "containers of them.",
-        advice="Pass scalars instead, or drop the parameter.",
-        example="""\
-def f(x: TensorF32Cpu2D, options: object) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D, steps: int) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        detect=_annotated("other"),
-    ),
-    Form(
-        code="RXTP-FORM-011",
-        id="star_parameters",
-        title="*args or **kwargs",
-        reason="A native function has a fixed number of parameters.",
-        advice="Name every parameter.",
-        example="""\
-def f(*xs: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return torch.add(xs[0], xs[1])
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return torch.add(x, y)
-""",
-        detect=_star_parameters,
-    ),
-    Form(
-        code="RXTP-FORM-012",
-        id="async_function",
-        title="an async function",
-        reason="Rextio compiles ordinary functions only.",
-        advice="Compute in an ordinary function, and call that from the coroutine.",
-        example="""\
-async def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead=_RELU,
-        detect=_async,
-    ),
-    Form(
-        code="RXTP-FORM-013",
-        id="generator",
-        title="a generator",
-        reason="A native function runs to its end and returns once.",
-        advice="Return one tensor, and let the caller loop.",
-        example="""\
-from collections.abc import Iterator
-
-
-def f(x: TensorF32Cpu2D) -> Iterator[TensorF32Cpu2D]:
-    yield x.relu()
-""",
-        instead=_RELU,
-        detect=lambda facts: facts.nodes(cst.Yield),
-    ),
-    Form(
-        code="RXTP-FORM-014",
-        id="decorator",
-        title="a decorator",
-        reason="A decorator may replace the function. Native functions compute without grad in any "
-        "case.",
-        advice="Leave it out, or decorate a function that calls this one.",
-        example="""\
-@torch.no_grad()
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead=_RELU,
-        detect=_decorator,
-    ),
-    Form(
-        code="RXTP-FORM-015",
-        id="method",
-        title="a method of a class",
-        reason="Rextio compiles functions of modules, not methods.",
-        advice="Move the computation into a function that takes the tensors, and call it from the "
-        "method.",
-        example="""\
-class Layer:
-    def f(self, x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
-        return x @ w
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D, w: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x @ w
-""",
-        detect=_method,
-    ),
-    Form(
-        code="RXTP-FORM-016",
-        id="function_in_function",
-        title="a function inside a function",
-        reason="Neither the inner function nor the one around it is compiled.",
-        advice="Write the operations out, or give the inner function a place at module level and "
-        "call it from Python.",
-        example="""\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    def twice(y: TensorF32Cpu2D) -> TensorF32Cpu2D:
-        return y + y
-
-    return twice(x)
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x + x
-""",
-        detect=lambda facts: (*_inside_function(facts), *facts.nodes(cst.FunctionDef)),
-    ),
-    Form(
-        code="RXTP-FORM-017",
-        id="conditional_definition",
-        title="a function defined inside if, try, with or a loop",
-        reason="Rextio reads the functions at the top of a module only.",
-        advice="Define it at the top of the module.",
-        example="""\
-FAST = True
-if FAST:
-
-    def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-        return x.relu()
-""",
-        instead=_RELU,
-        detect=_conditional,
-    ),
-    Form(
-        code="RXTP-FORM-018",
-        id="exempt",
-        title="@rextio.exempt",
-        reason="The mark keeps the function on Python on purpose.",
-        advice="Leave it out.",
-        example="""\
-import rextio
-
-
-@rextio.exempt
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-""",
-        instead=_RELU,
-        detect=_exempt,
-    ),
-    Form(
-        code="RXTP-FORM-019",
-        id="defined_again",
-        title="a name that is defined again below",
-        reason="Only the last definition of a name is what callers get.",
-        advice="Give one of them another name.",
-        example="""\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-
-
-class f:
-    pass
-""",
-        instead="""\
-def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return x.relu()
-
-
-class Other:
-    pass
-""",
-        detect=_defined_again,
-    ),
-    Form(
-        code="RXTP-FORM-020",
-        id="rust_name",
-        title="a name that Rust cannot have",
-        reason="Names become Rust names: ASCII, and not self, Self, super or crate.",
-        advice="Choose another name.",
-        example="""\
-def f(größe: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return größe.relu()
-""",
-        instead="""\
-def f(size: TensorF32Cpu2D) -> TensorF32Cpu2D:
-    return size.relu()
-""",
-        detect=_no_rust_name,
-    ),
+ROWS = (
+    OPTIONAL_TENSOR,
+    TUPLE_RESULT,
+    MISSING_RESULT,
+    MISSING_PARAMETER,
+    PLAIN_TENSOR,
+    QUOTED_ANNOTATION,
+    ANNOTATED_METADATA,
+    ALIAS_OF_TYPE,
+    CONTAINER_OF_TENSORS,
+    UNKNOWN_ANNOTATION,
+    STAR_PARAMETERS,
+    ASYNC_FUNCTION,
+    GENERATOR,
+    DECORATOR,
+    METHOD,
+    FUNCTION_IN_FUNCTION,
+    CONDITIONAL_DEFINITION,
+    EXEMPT,
+    DEFINED_AGAIN,
+    RUST_NAME,
+    JAXTYPING,
+    UNSIZED,
+    DEFAULT_OF_TENSOR,
 )

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rextio_torch.explain.forms import expressions, module, signature, statements
+from rextio_torch.explain.forms import (
+    assignments,
+    calls,
+    control_flow,
+    module,
+    operators,
+    signature,
+    statements,
+    values,
+)
 from rextio_torch.explain.model import Form
 
-FORMS: tuple[Form, ...] = (
-    *signature.ROWS,
-    *statements.ROWS,
-    *expressions.ROWS,
-    *module.ROWS,
+#: The modules of the table, by what their forms are of.
+SUBJECTS = (signature, statements, assignments, control_flow, operators, values, calls, module)
+FORMS: tuple[Form, ...] = tuple(
+    sorted((form for subject in SUBJECTS for form in subject.ROWS), key=lambda form: form.code)
 )
 BY_ID = {form.id: form for form in FORMS}
 

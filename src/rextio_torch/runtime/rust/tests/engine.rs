@@ -31,7 +31,7 @@ struct Both {
 }
 
 fn engine_on(isa: Isa, threads: Threads) -> Engine<'static> {
-    Engine { isa, threads, products: &NoLibrary, last: false }
+    Engine { isa, threads, products: &NoLibrary, last: false, observer: None }
 }
 
 fn elements(view: View) -> Vec<f32> {
@@ -81,11 +81,6 @@ impl Both {
     }
 }
 
-/// Memory that outlives every test.
-fn leak(values: Vec<f32>) -> &'static [f32] {
-    Vec::leak(values)
-}
-
 fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + seed * 101) % 199) as f32 / 100.0 - 0.99).collect()
 }
@@ -102,11 +97,11 @@ fn input(sizes: &[usize], layout: usize, seed: usize) -> Both {
         4 => (1, 0),
         _ => (1, 1),
     };
-    let memory = leak(values((rows + 2) * (columns + 2) * 3, seed));
+    let memory = values((rows + 2) * (columns + 2) * 3, seed);
     let view = View { data: memory.as_ptr(), rows, columns, row_stride, column_stride };
-    // SAFETY: the memory is leaked, and larger than the view for every layout above.
-    let node = unsafe { NodeData::borrowed(shape, view, Owner::Node(Box::new(()))) };
     let expected = elements(view).into_iter().map(f64::from).collect();
+    // SAFETY: the node keeps the memory, which is larger than the view for every layout above.
+    let node = unsafe { NodeData::borrowed(shape, view, Owner::Node(Box::new(memory))) };
     Both { node, expected }
 }
 

@@ -1,7 +1,10 @@
 mod common;
 
 use common::reference::{bound, distance, reference};
+use common::strategies::{float, length, lying};
 use common::{same, Random, LENGTHS};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use rextio_torch_runtime::rxt_kernels::elementwise::*;
 use rextio_torch_runtime::rxt_kernels::simd::Isa;
 
@@ -163,22 +166,20 @@ fn nan_at_the_ends_of_every_length() {
     }
 }
 
-/// The place of an element, and whether it is done in place, change no bit.
-#[test]
-fn the_same_everywhere() {
-    let mut random = Random(2);
-    for isa in Isa::available() {
-        for op in Unary::ALL {
-            for &n in LENGTHS {
-                let a: Vec<f32> = (0..n).map(|_| f32::from_bits(random.next() as u32)).collect();
-                let mut out = vec![0.0; n];
+proptest! {
+    /// The place of an element, and whether it is done in place, change no bit.
+    #[test]
+    fn the_same_everywhere(a in length().prop_flat_map(|n| vec(float(), n))) {
+        for isa in Isa::available() {
+            for op in Unary::ALL {
+                let mut out = vec![0.0; a.len()];
                 unary(isa, op, &mut out, &a);
                 let mut x = a.clone();
                 unary_in_place(isa, op, &mut x);
-                for i in 0..n {
+                for i in 0..a.len() {
                     let mut alone = [0.0];
                     unary(isa, op, &mut alone, &a[i..=i]);
-                    assert!(
+                    prop_assert!(
                         same(out[i], alone[0]) && same(out[i], x[i]),
                         "{} {isa:?} {:e}",
                         op.name(),
@@ -188,59 +189,67 @@ fn the_same_everywhere() {
             }
         }
     }
-}
 
-#[test]
-fn binary_is_exact() {
-    let mut random = Random(3);
-    let mut bits = |n: usize| -> Vec<f32> {
-        (0..n)
-            .map(|i| if i % 3 == 0 { f32::from_bits(random.next() as u32) } else { random.unit() })
-            .collect()
-    };
-    for isa in Isa::available() {
-        for op in Binary::ALL {
-            let plain = |a: f32, b: f32| match op {
-                Binary::Add => a + b,
-                Binary::Sub => a - b,
-                Binary::Mul => a * b,
-                Binary::Div => a / b,
-            };
-            for &n in LENGTHS {
-                let (a, b, k) = (bits(n), bits(n), bits(2)[1]);
-                let both: Vec<f32> = a.iter().zip(&b).map(|(&a, &b)| plain(a, b)).collect();
-                let right: Vec<f32> = a.iter().map(|&a| plain(a, k)).collect();
-                let left: Vec<f32> = b.iter().map(|&b| plain(k, b)).collect();
-                let check = |got: &[f32], want: &[f32], what: &str| {
-                    assert!(
-                        got.iter().zip(want).all(|(&x, &y)| same(x, y)),
-                        "{} {isa:?} {n} {what}",
-                        op.name()
-                    );
-                };
-                let mut out = vec![7.0; n + 2];
-                binary(isa, op, &mut out[1..=n], &a, &b);
-                assert_eq!((out[0], out[n + 1]), (7.0, 7.0), "wrote outside");
-                check(&out[1..=n], &both, "both");
-                binary_scalar(isa, op, &mut out[1..=n], &a, k);
-                check(&out[1..=n], &right, "scalar on the right");
-                scalar_binary(isa, op, &mut out[1..=n], k, &b);
-                check(&out[1..=n], &left, "scalar on the left");
-                let mut x = a.clone();
-                binary_in_place_left(isa, op, &mut x, &b);
-                check(&x, &both, "in place, left");
-                let mut x = b.clone();
-                binary_in_place_right(isa, op, &a, &mut x);
-                check(&x, &both, "in place, right");
-                let mut x = a.clone();
-                binary_scalar_in_place(isa, op, &mut x, k);
-                check(&x, &right, "in place, scalar on the right");
-                let mut x = b.clone();
-                scalar_binary_in_place(isa, op, k, &mut x);
-                check(&x, &left, "in place, scalar on the left");
+    #[test]
+    fn binary_is_exact(
+        (a, b) in length().prop_flat_map(|n| (vec(float(), n), vec(float(), n))),
+        k in float(),
+    ) {
+        for isa in Isa::available() {
+            for op in Binary::ALL {
+                check_binary(isa, op, &a, &b, k);
             }
         }
     }
+
+    #[test]
+    fn any_view_is_copied_row_by_row(a in lying(0..20, 0..70, float())) {
+        let (rows, columns) = (a.view().rows(), a.view().cols());
+        let mut out = vec![7.0; rows * columns];
+        a.view().copy_to(&mut out);
+        let want = (0..rows).flat_map(|row| a.row(row));
+        prop_assert!(out.into_iter().zip(want).all(|(got, want)| same(got, want)));
+    }
+}
+
+fn check_binary(isa: Isa, op: Binary, a: &[f32], b: &[f32], k: f32) {
+    let plain = |a: f32, b: f32| match op {
+        Binary::Add => a + b,
+        Binary::Sub => a - b,
+        Binary::Mul => a * b,
+        Binary::Div => a / b,
+    };
+    let n = a.len();
+    let both: Vec<f32> = a.iter().zip(b).map(|(&a, &b)| plain(a, b)).collect();
+    let right: Vec<f32> = a.iter().map(|&a| plain(a, k)).collect();
+    let left: Vec<f32> = b.iter().map(|&b| plain(k, b)).collect();
+    let check = |got: &[f32], want: &[f32], what: &str| {
+        assert!(
+            got.iter().zip(want).all(|(&x, &y)| same(x, y)),
+            "{} {isa:?} {n} {what}",
+            op.name()
+        );
+    };
+    let mut out = vec![7.0; n + 2];
+    binary(isa, op, &mut out[1..=n], a, b);
+    assert_eq!((out[0], out[n + 1]), (7.0, 7.0), "wrote outside");
+    check(&out[1..=n], &both, "both");
+    binary_scalar(isa, op, &mut out[1..=n], a, k);
+    check(&out[1..=n], &right, "scalar on the right");
+    scalar_binary(isa, op, &mut out[1..=n], k, b);
+    check(&out[1..=n], &left, "scalar on the left");
+    let mut x = a.to_vec();
+    binary_in_place_left(isa, op, &mut x, b);
+    check(&x, &both, "in place, left");
+    let mut x = b.to_vec();
+    binary_in_place_right(isa, op, a, &mut x);
+    check(&x, &both, "in place, right");
+    let mut x = a.to_vec();
+    binary_scalar_in_place(isa, op, &mut x, k);
+    check(&x, &right, "in place, scalar on the right");
+    let mut x = b.to_vec();
+    scalar_binary_in_place(isa, op, k, &mut x);
+    check(&x, &left, "in place, scalar on the left");
 }
 
 #[test]

@@ -89,6 +89,18 @@ pub fn broadcast(op: &str, left: &Shape, right: &Shape) -> Result<Shape> {
     Ok(Shape::new(&sizes[..rank]))
 }
 
+/// As `broadcast`, where the result takes the place of the left operand and has its shape.
+pub fn broadcast_in_place(op: &str, left: &Shape, right: &Shape) -> Result<Shape> {
+    let shape = broadcast(op, left, right)?;
+    if shape != *left {
+        return Err(Error::runtime(format!(
+            "{op}: shapes {left:?} and {right:?} give {shape:?}, but an in-place result has the \
+             shape of the first operand"
+        )));
+    }
+    Ok(shape)
+}
+
 /// The shape of a matrix product of ranks 2x2, 2x1 or 1x2.
 pub fn matmul(op: &str, left: &Shape, right: &Shape) -> Result<Shape> {
     let inner = (left[left.len() - 1], right[0]);
@@ -168,6 +180,21 @@ mod tests {
         assert_eq!(error.class, Class::Runtime);
         assert!(error.message.contains("[2, 3]") && error.message.contains("[2, 4]"));
         assert!(broadcast("add", &shape([0]), &shape([2])).is_err());
+    }
+
+    #[test]
+    fn an_in_place_result_has_the_shape_of_the_first_operand() {
+        let rule = |left, right| broadcast_in_place("add_", &left, &right);
+        assert_eq!(rule(shape([3, 4]), shape([4])), Ok(shape([3, 4])));
+        assert_eq!(rule(shape([0, 3]), shape([1, 3])), Ok(shape([0, 3])));
+        assert_eq!(rule(shape([0]), shape([1])), Ok(shape([0])));
+        let error = rule(shape([3, 1]), shape([1, 4])).unwrap_err();
+        assert_eq!(error.class, Class::Runtime);
+        assert!(error.message.contains("[3, 4]"));
+        // The same number of elements, but another rank.
+        assert!(rule(shape([4]), shape([1, 4])).is_err());
+        assert!(rule(shape([1]), shape([0])).is_err());
+        assert!(rule(shape([2, 3]), shape([2, 4])).is_err());
     }
 
     #[test]

@@ -7,6 +7,9 @@
 //!
 //! The largest blocks come from the system and go back to it: the C library would keep what is
 //! freed to it in a heap with holes, and its pages are small ([`pages`]).
+//!
+//! Memory that is used again hides mistakes from memory checkers: with [`EXACT`] each buffer is an
+//! allocation of its own, as large as what was asked for.
 
 use std::alloc::{alloc, dealloc, Layout};
 use std::cell::RefCell;
@@ -15,6 +18,8 @@ use std::sync::Mutex;
 
 use super::super::rxt_core::error::{Error, Result};
 
+/// Compiled for a memory checker: nothing is kept for the next one.
+pub const EXACT: bool = option_env!("REXTIO_TORCH_EXACT_MEMORY").is_some();
 /// Alignment of every buffer in bytes: a cache line, and what PyTorch's own allocator gives.
 pub const ALIGNMENT: usize = 64;
 /// Bytes before the elements that belong to whoever holds the buffer.
@@ -48,6 +53,9 @@ impl Buffer {
             .checked_mul(size)
             .and_then(|bytes| bytes.checked_add(HEADER_BYTES))
             .ok_or_else(|| no_memory(count, size))?;
+        if EXACT {
+            return Self::allocate(bytes).ok_or_else(|| no_memory(count, size));
+        }
         if bytes <= SMALL_BYTES {
             let kept = SMALL.try_with(|small| small.borrow_mut().0.pop()).ok().flatten();
             if let Some(block) = kept {
@@ -63,7 +71,7 @@ impl Buffer {
     }
 
     fn allocate(bytes: usize) -> Option<Self> {
-        if bytes >= pages::LEAST_BYTES {
+        if bytes >= pages::LEAST_BYTES && !EXACT {
             return Some(Self { block: pages::map(bytes)?, bytes });
         }
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
@@ -99,7 +107,7 @@ impl Buffer {
     fn free(&mut self) {
         // SAFETY: the block came from `allocate` with this size, and is not used afterwards.
         unsafe {
-            if self.bytes >= pages::LEAST_BYTES {
+            if self.bytes >= pages::LEAST_BYTES && !EXACT {
                 return pages::unmap(self.block, self.bytes);
             }
             let layout = Layout::from_size_align_unchecked(self.bytes, ALIGNMENT);
@@ -118,7 +126,9 @@ fn no_memory(count: usize, size: usize) -> Error {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let taken = Self { block: self.block, bytes: self.bytes };
-        let kept = if self.bytes == SMALL_BYTES {
+        let kept = if EXACT {
+            false
+        } else if self.bytes == SMALL_BYTES {
             // At the end of a thread its store is gone: then the block is freed.
             SMALL.try_with(|small| small.borrow_mut().keep(taken.block)).unwrap_or(false)
         } else if self.bytes >= LARGE_BYTES {

@@ -7,8 +7,10 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
+use super::buffer::EXACT;
+
 /// Blocks that a thread keeps.
-const KEPT_BLOCKS: usize = 64;
+const KEPT_BLOCKS: usize = if EXACT { 0 } else { 64 };
 
 struct Block<T> {
     references: Cell<usize>,
@@ -119,18 +121,20 @@ mod tests {
         }
     }
 
+    const NODES: usize = 200;
+
     #[test]
     fn the_last_reference_drops_the_value_once() {
         let alive = Rc::new(());
         let mut last = None;
-        for _ in 0..3 * KEPT_BLOCKS {
+        for _ in 0..NODES {
             last = Some(Counted::new(Value { _alive: alive.clone(), next: last }));
         }
-        assert_eq!(Rc::strong_count(&alive), 1 + 3 * KEPT_BLOCKS);
+        assert_eq!(Rc::strong_count(&alive), 1 + NODES);
         let other = last.clone();
         assert_eq!(last.as_ref().map(Counted::count), Some(2));
         drop(last);
-        assert_eq!(Rc::strong_count(&alive), 1 + 3 * KEPT_BLOCKS);
+        assert_eq!(Rc::strong_count(&alive), 1 + NODES);
         assert!(other.as_ref().is_some_and(|it| it.next.is_some() && it.is(it)));
         drop(other);
         assert_eq!(Rc::strong_count(&alive), 1);

@@ -11,6 +11,7 @@ use super::super::rxt_kernels::elementwise::{
 use super::super::rxt_kernels::simd::Isa;
 use super::buffer::Buffer;
 use super::node::{Node, Operation, Order, State, View};
+use super::work;
 
 /// Scratch memory of a thread for one region, in elements: together with what the region reads
 /// and writes it stays in the first-level cache.
@@ -61,6 +62,10 @@ impl Region {
         let mut builder = Builder { parts: Parts::take(), rows, columns, nanoseconds: 0.0, value };
         builder.operation(operation)?;
         Ok(builder.finish())
+    }
+
+    pub fn operations(&self) -> usize {
+        self.parts.code.len()
     }
 
     /// Estimated nanoseconds for the whole region on one thread.
@@ -286,7 +291,7 @@ impl<F: FnMut(&Node) -> Result<View>> Builder<F> {
                 (Instruction::Unary(*op, self.source(input)?), op.nanoseconds())
             }
             Operation::Binary(op, left, right) => {
-                (Instruction::Binary(*op, self.source(left)?, self.source(right)?), 0.1)
+                (Instruction::Binary(*op, self.source(left)?, self.source(right)?), work::BINARY)
             }
             _ => unreachable!("only elementwise operations join a region"),
         };
@@ -305,7 +310,7 @@ impl<F: FnMut(&Node) -> Result<View>> Builder<F> {
             None => {
                 let view = (self.value)(node)?.broadcast_to(self.rows, self.columns);
                 self.parts.leaves.push(view);
-                self.nanoseconds += 0.2;
+                self.nanoseconds += work::READ;
                 Source::Leaf(self.parts.leaves.len() - 1)
             }
         };

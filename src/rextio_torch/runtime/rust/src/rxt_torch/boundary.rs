@@ -17,6 +17,7 @@ use super::super::rxt_engine::node::{Node, NodeData, Owner, View};
 use super::dispatch_keys::{self, NEGATIVE, ZERO_TENSOR};
 use super::dlpack::{ExchangeApi, FLOAT32, INT64};
 use super::modes;
+use super::release::require_torch;
 use super::scope::FunctionScope;
 use super::settings::{self, Engine};
 use super::tensor::{compute, Tensor};
@@ -87,6 +88,7 @@ impl Torch {
         static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
         TORCH.get_or_try_init(py, || {
             let torch = py.import("torch")?;
+            require_torch(&torch)?;
             let tensor = torch.getattr("Tensor")?;
             Ok(Self {
                 exchange: ExchangeApi::of(&tensor),

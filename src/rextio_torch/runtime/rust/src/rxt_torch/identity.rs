@@ -1,4 +1,4 @@
-//! What a built module says of itself: for which libtorch it may be built, and from which source.
+//! What a module is built from: a libtorch that was checked, and a source whose id it carries.
 
 const _: () = assert!(
     option_env!("LIBTORCH_BYPASS_VERSION_CHECK").is_none(),

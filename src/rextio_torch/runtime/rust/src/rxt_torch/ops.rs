@@ -74,10 +74,11 @@ fn binary(
     scope: Scope,
     op: &str,
     fused: Binary,
+    rule: fn(&str, &Shape, &Shape) -> Result<Shape>,
     (input, other): (&Tensor, &Tensor),
     libtorch: impl FnOnce(&tch::Tensor, &tch::Tensor) -> Called,
 ) -> Result<Tensor> {
-    let shape = shape::broadcast(op, &input.shape(), &other.shape())?;
+    let shape = rule(op, &input.shape(), &other.shape())?;
     match pair(op, input, other)? {
         Pair::Lazy(left, right) => {
             Tensor::lazy(scope, shape, Operation::Binary(fused, left.clone(), right.clone()))
@@ -87,18 +88,24 @@ fn binary(
 }
 
 macro_rules! arithmetic {
-    ($($name:ident => $fused:ident, $call:ident;)*) => {$(
+    ($($name:ident => $fused:ident, $call:ident, $rule:ident;)*) => {$(
         pub fn $name(scope: Scope, input: &Tensor, other: &Tensor) -> Result<Tensor> {
-            binary(scope, stringify!($name), Binary::$fused, (input, other), |a, b| a.$call(b))
+            let (op, operands) = (stringify!($name), (input, other));
+            binary(scope, op, Binary::$fused, shape::$rule, operands, |a, b| a.$call(b))
         }
     )*};
 }
 
+// An in-place operation gives a new tensor too: nothing else has the one whose place it takes.
 arithmetic! {
-    add => Add, f_add;
-    sub => Sub, f_sub;
-    mul => Mul, f_mul;
-    div => Div, f_div;
+    add => Add, f_add, broadcast;
+    sub => Sub, f_sub, broadcast;
+    mul => Mul, f_mul, broadcast;
+    div => Div, f_div, broadcast;
+    add_ => Add, f_add, broadcast_in_place;
+    sub_ => Sub, f_sub, broadcast_in_place;
+    mul_ => Mul, f_mul, broadcast_in_place;
+    div_ => Div, f_div, broadcast_in_place;
 }
 
 pub fn linear(

@@ -10,6 +10,7 @@ use super::super::rxt_engine::node::{Node, NodeData, Operation, View, MAX_PENDIN
 use super::super::rxt_kernels::simd::Isa;
 use super::boundary;
 use super::libtorch::LargeProducts;
+use super::observed::observer;
 use super::scope::Scope;
 use super::threads::threads;
 
@@ -65,7 +66,13 @@ pub fn compute(node: &Node, last: bool) -> Result<View> {
     if let Some(view) = node.view() {
         return Ok(view);
     }
-    let engine = Engine { isa: Isa::active(), threads: threads(), products: &LargeProducts, last };
+    let engine = Engine {
+        isa: Isa::active(),
+        threads: threads(),
+        products: &LargeProducts,
+        last,
+        observer: observer(),
+    };
     let _released = (engine.work(node) > RELEASE_GIL_NANOSECONDS).then(ReleasedGil::new);
     // A broken promise inside the engine must not unwind into Python.
     catch_unwind(AssertUnwindSafe(|| engine.value(node))).unwrap_or_else(|_| {

@@ -1,6 +1,7 @@
 #![allow(dead_code)]
 
 pub mod reference;
+pub mod strategies;
 
 use rextio_torch_runtime::rxt_kernels::view::Matrix;
 

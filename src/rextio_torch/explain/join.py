@@ -12,21 +12,20 @@ import libcst as cst
 
 from rextio_torch.analysis.decide import CudaRejection, Rejection
 from rextio_torch.cuda import candidate
+from rextio_torch.explain.files import parse_files
 from rextio_torch.explain.forms import signature
 from rextio_torch.explain.forms.table import FORMS
 from rextio_torch.explain.fusion import fused
 from rextio_torch.explain.inference import Facts, Site
 from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
-from rextio_torch.explain.source import Function, SourceFile, UnreadableError, parameters
+from rextio_torch.explain.source import Function, SourceFile, parameters
 from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
-from rextio_torch.ops.model import ALL_TYPES
+from rextio_torch.ops.model import TYPES_BY_KEY
 from rextio_torch.ops.table import OPERATORS
 
-#: Files without it have no tensor functions, unless they import from one that has it.
-_PACKAGE = b"rextio_torch"
 _OPERATORS = {operator.id: operator for operator in OPERATORS}
-_MARKERS = {item.key: item.label for item in ALL_TYPES}
-_STOPS_BUILD = {form.code for form in FORMS if form.stops_build}
+_STOPS_BUILD = {form.code for form in FORMS if form.stops is not None}
+_FAILS_CALLS = {form.code for form in FORMS if form.fails_calls}
 _SIGNATURE_CODES = {form.code for form in signature.ROWS}
 # Rextio's words for what only follows from something else that it reports.
 _UNDEFINED = re.compile(r"name '(.+?)' is not defined in this scope")
@@ -70,10 +69,8 @@ def explain(
         for module in report.get("modules", ())
         if module.get("file_path")
     }
-    files = _parse(modules, chosen)
-    names = {file.module: file.names for file in files.values()}
-    for file in files.values():
-        file.join(names)
+    names = {path: str(module.get("module_name")) for path, module in modules.items()}
+    files = parse_files(names, chosen)
     functions = {path: list(file.functions()) for path, file in files.items()}
     tensor_functions = {
         f"{files[path].module}.{function.name}"
@@ -108,35 +105,6 @@ def _not_built(function: Explained) -> Explained:
     return replace(function, outcome="python", fused=(), notes=(*function.notes, note))
 
 
-def _parse(
-    modules: Mapping[Path, object], chosen: Callable[[Path], bool]
-) -> dict[Path, SourceFile]:
-    """Parse the files that can have a part in it: those that name the package, and what uses them.
-
-    The rest of a large project is left alone.
-    """
-    texts = {path: path.read_bytes() for path in modules}
-    wanted = {path for path, text in texts.items() if _PACKAGE in text}
-    while True:
-        stems = {(p.parent.name if p.name == "__init__.py" else p.stem).encode() for p in wanted}
-        pattern = re.compile(rb"\b(?:" + b"|".join(map(re.escape, stems)) + rb")\b")
-        others = texts.keys() - wanted if stems else ()
-        more = {path for path in others if pattern.search(texts[path])}
-        if not more:
-            break
-        wanted |= more
-    files = {}
-    for path in sorted(wanted):
-        module = modules[path]
-        name = module.get("module_name") if isinstance(module, Mapping) else None
-        try:
-            files[path] = SourceFile(path, str(name))
-        except UnreadableError:
-            if chosen(path):
-                raise
-    return files
-
-
 def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]) -> _Answer:
     span = file.span(function.node)
     verdict = by_line.get(span.line, UNSEEN)
@@ -149,7 +117,8 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
             return _Answer(
                 Explained(qualname, file.label, span, outcome="python", findings=stopping)
             )
-        return _Answer(_native(facts, verdict, qualname, span))
+        failing = tuple(finding for finding in findings if finding.code in _FAILS_CALLS)
+        return _Answer(replace(_native(facts, verdict, qualname, span), findings=failing))
     rest, whole_file, whole_project = _unexplained(facts, verdict, findings)
     findings = sorted({*findings, *rest}, key=lambda finding: (finding.span, finding.code))
     notes = []
@@ -220,7 +189,7 @@ def _operation(file: SourceFile, claim: Claim, span: Span) -> Operation:
         schema=_OPERATORS[claim.operator].schema,
         span=span,
         source=file.slice(span),
-        result=_MARKERS.get(claim.result, claim.result),
+        result=TYPES_BY_KEY[claim.result].label if claim.result in TYPES_BY_KEY else claim.result,
     )
 
 
@@ -246,11 +215,14 @@ def _in_file(file: SourceFile, scope: str) -> list[Finding]:
 
 
 def _of_form(form: Form, file: SourceFile, node: cst.CSTNode) -> Finding:
+    reason = form.reason
+    if form.except_where is not None:
+        reason += f" rextio-torch rewrites it, unless {form.except_where}."
     return Finding(
         code=form.code,
         title=form.title,
         span=file.span(node),
-        reason=form.reason,
+        reason=reason,
         instead=form.advice,
         by="form",
         file=None if form.scope == "function" else file.label,
@@ -321,6 +293,8 @@ def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bo
     if undefined is not None:
         return undefined[1] in facts.local_names
     if blocker.line == facts.file.span(facts.node).line:
+        return True
+    if any(facts.file.span(node).covers(blocker.line, column) for node in facts.following_sites):
         return True
     starts = {facts.file.span(node) for node in facts.unknown_sites}
     unknown = any((span.line, span.column) == (blocker.line, column) for span in starts)

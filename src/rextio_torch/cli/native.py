@@ -1,0 +1,100 @@
+"""The native side of a project: its module, built where it is not of the present source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rextio_torch.cli import source
+from rextio_torch.cli.build import build, python_path
+from rextio_torch.cli.environment import Environment
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.module import present_module
+from rextio_torch.cli.progress import Display
+from rextio_torch.cli.report import functions, read_report
+from rextio_torch.explain.files import parse_files
+from rextio_torch.normalize.annotations import tensor_parameters
+from rextio_torch.runtime.source_mark import marked_source_ids, shortened
+
+
+def present_build(
+    project: Path, environment: Environment, display: Display, *, may_build: bool = True
+) -> str:
+    """Build a project unless its module is of the present source; return the source id."""
+    source_id = source.source_id(project, environment)
+    found = present_module(project)
+    marks = [] if found is None else marked_source_ids(found)
+    if marks == [source_id]:
+        return source_id
+    if may_build:
+        result = build(project, environment, display)
+        if result.module is None:
+            raise _nothing_native(project)
+        return result.source_id
+    where = "no module" if found is None else f"{found} of source {shortened(marks)}"
+    raise CliError(
+        "the native module was not built from the present source",
+        expected=f"a module of source {source_id[:12]} in {python_path(project)}",
+        found=where,
+        repair=f"rextio-torch build {project}, or leave out --no-build",
+    )
+
+
+@dataclass(frozen=True)
+class NativeFunction:
+    """A native function of a project and the file of its source."""
+
+    module: str
+    name: str
+    file: Path
+    #: The parameters whose annotation means a tensor type, and its name in `rextio_torch.types`.
+    tensors: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def qualname(self) -> str:
+        """Its dotted name."""
+        return f"{self.module}.{self.name}"
+
+    @property
+    def root(self) -> Path:
+        """The folder that its module is imported from."""
+        return self.file.parents[self.module.count(".") + (self.file.name == "__init__.py")]
+
+    def wanted(self) -> dict[str, Any]:
+        """Return what a process needs to import its source."""
+        return {
+            "module": self.module,
+            "name": self.name,
+            "root": str(self.root),
+            "tensors": dict(self.tensors),
+        }
+
+
+def native_functions(project: Path) -> list[NativeFunction]:
+    """Return the native functions of a project's last build; raises `CliError` without any."""
+    report = read_report(project, "check.json")
+    modules = {Path(module["file_path"]): module["module_name"] for module in report["modules"]}
+    files = parse_files(modules)
+    found = []
+    for module in report["modules"]:
+        file = Path(module["file_path"])
+        tensors = tensor_parameters(files[file]) if file in files else {}
+        for item in functions({"modules": [module]}):
+            name = item.qualname.rpartition(".")[2]
+            if item.uses_this_plugin:
+                own = tensors.get(name, {})
+                found.append(NativeFunction(module["module_name"], name, file, own))
+    if not found:
+        raise _nothing_native(project)
+    return found
+
+
+def _nothing_native(project: Path) -> CliError:
+    return CliError(
+        f"no function of {project} is native",
+        expected="a native function",
+        found="functions that run in Python",
+        repair=f"rextio-torch build {project}, which says why each function runs in Python",
+    )

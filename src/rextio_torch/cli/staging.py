@@ -1,0 +1,214 @@
+"""A copy of a project in which its functions are in the dialect that Rextio compiles.
+
+Rextio analyses and builds the copy. What it says is brought back to the user's files, and what it
+builds runs the user's own functions wherever native code does not.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rextio_torch.cli.files import remove_tree
+from rextio_torch.cli.source import source_files
+from rextio_torch.explain.files import module_name, parse_files
+from rextio_torch.explain.forms.table import BY_ID, FORMS
+from rextio_torch.explain.model import Explained, Explanation, Finding, Operation, Span
+from rextio_torch.explain.source import label_of
+from rextio_torch.normalize.function import Normal
+from rextio_torch.normalize.project import NormalFile, normalize_files
+
+#: What Rextio reads of a project beside its sources.
+_SETTINGS = ("pyproject.toml",)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A project and its copy."""
+
+    project: Path
+    folder: Path
+    #: By the path of the copy; files without tensor functions are copied as they are.
+    files: Mapping[Path, NormalFile]
+
+    def tensor_functions(self) -> dict[str, list[str]]:
+        """Return the functions with tensor annotations, `module.function`.
+
+        With each, its tensor parameters whose default is a constant, and so no tensor.
+        """
+        return {
+            f"{normal.file.module}.{function.name}": [
+                item.name.value for item in normal.file.constant_defaults(function.node)
+            ]
+            for normal in self.files.values()
+            for function in normal.file.functions()
+        }
+
+
+def stage(project: Path, folder: Path, *, normalize: bool = True) -> Staged:
+    """Copy a project's sources into a folder, rewritten; what was there is removed."""
+    project, folder = project.resolve(), folder.resolve()
+    remove_tree(folder)
+    folder.mkdir(parents=True)
+    sources = [*source_files(project), *(project / name for name in _SETTINGS)]
+    for path in sources:
+        if path.is_file():
+            target = folder / path.relative_to(project)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    if not normalize:
+        return Staged(project, folder, {})
+    modules = {path: module_name(path, project) for path in sources if path.suffix == ".py"}
+    files = {}
+    for normal in normalize_files(parse_files(modules).values()):
+        target = folder / normal.file.path.relative_to(project)
+        if normal.functions:
+            target.write_text(normal.text, encoding="utf-8", newline="")
+        files[target] = normal
+    return Staged(project, folder, files)
+
+
+# Back to the user's files
+
+
+def users_explanation(answer: Explanation, staged: Staged) -> Explanation:
+    """Return an explanation of the copy as one of the project."""
+    return _Back(staged).explanation(answer)
+
+
+def users_report(report: Mapping[str, Any], staged: Staged) -> dict[str, Any]:
+    """Return a report of Rextio's about the copy as one about the project."""
+    found: dict[str, Any] = _Back(staged).report(report)
+    return found
+
+
+class _Back:
+    def __init__(self, staged: Staged) -> None:
+        self.staged = staged
+        self.labels = {label_of(path): normal for path, normal in staged.files.items()}
+
+    def place(self, file: str, span: Span) -> tuple[str, Span]:
+        """Return the user's file and range of a place in the copy."""
+        normal = self.labels.get(file)
+        if normal is None:
+            return self.path(file), span
+        origin = normal.origin(span)
+        return origin.file.label, origin.span
+
+    def path(self, file: str) -> str:
+        """Return the user's path of a file of the copy that is as it was."""
+        path = Path(file).absolute()
+        if not path.is_relative_to(self.staged.folder):
+            return file
+        return label_of(self.staged.project / path.relative_to(self.staged.folder))
+
+    def explanation(self, answer: Explanation) -> Explanation:
+        """Return it with the user's places."""
+        inlined = self.inlined(answer.functions)
+        return replace(
+            answer,
+            projects=(str(self.staged.project),),
+            functions=tuple(
+                _inlined(self.function(item)) if item.qualname in inlined else self.function(item)
+                for item in answer.functions
+            ),
+            files={
+                self.path(file): tuple(self.finding(item, file) for item in findings)
+                for file, findings in answer.files.items()
+            },
+            everywhere=tuple(self.finding(item, item.file) for item in answer.everywhere),
+        )
+
+    def function(self, function: Explained) -> Explained:
+        """Return a function with the user's places, and what was rewritten in it."""
+        file, span = self.place(function.file, function.span)
+        found = replace(
+            function,
+            file=file,
+            span=span,
+            operations=tuple(self.operation(item, function.file) for item in function.operations),
+            findings=tuple(self.finding(item, function.file) for item in function.findings),
+        )
+        normal = self.normal(function)
+        if normal is None:
+            return found
+        titles = sorted(BY_ID[form].title for form in normal.applied)
+        text = "\n".join(line.text for line in normal.lines)
+        findings = _without_followers(found.findings)
+        return replace(found, rewritten=tuple(titles), normal_form=text, findings=findings)
+
+    def normal(self, function: Explained) -> Normal | None:
+        """Return what a function became, if it was rewritten."""
+        file = self.labels.get(function.file)
+        if file is None:
+            return None
+        return file.functions.get(function.qualname.removeprefix(f"{file.file.module}."))
+
+    def inlined(self, functions: tuple[Explained, ...]) -> set[str]:
+        """Return the functions that run natively inside the native ones."""
+        normals = (self.normal(function) for function in functions if function.native)
+        return {name for normal in normals if normal is not None for name in normal.inlined}
+
+    def operation(self, operation: Operation, file: str) -> Operation:
+        """Return an operation with the text that the user wrote for it."""
+        normal = self.labels.get(file)
+        if normal is None:
+            return operation
+        origin = normal.origin(operation.span)
+        text = origin.file.slice(origin.span)
+        return replace(operation, span=origin.span, source=text)
+
+    def finding(self, finding: Finding, file: str | None) -> Finding:
+        """Return a finding with the user's place; it names its file where that is another."""
+        if file is None:
+            return finding
+        found, span = self.place(file, finding.span)
+        other = found if finding.file is not None or found != self.path(file) else None
+        return replace(finding, span=span, file=other)
+
+    def report(self, data: Any, file: str | None = None) -> Any:
+        """Return reported data with the user's paths and places."""
+        if isinstance(data, Mapping):
+            own = data.get("file_path")
+            file = own if isinstance(own, str) else file
+            found = {key: self.report(value, file) for key, value in data.items()}
+            found.update(self.position(data, file))
+            return found
+        if isinstance(data, list):
+            return [self.report(item, file) for item in data]
+        if isinstance(data, str) and str(self.staged.folder) in data:
+            return data.replace(str(self.staged.folder), str(self.staged.project))
+        return data
+
+    def position(self, data: Mapping[str, Any], file: str | None) -> dict[str, Any]:
+        """Return the user's place of a reported one: lines from 1, columns from 0 in bytes."""
+        line, byte = data.get("line"), data.get("column")
+        normal = self.staged.files.get(Path(file)) if file else None
+        if normal is None or type(line) is not int or type(byte) is not int or line < 1:
+            return {}
+        lines = normal.text.split("\n")
+        text = lines[line - 1] if line <= len(lines) else ""
+        column = len(text.encode()[:byte].decode(errors="ignore")) + 1
+        origin = normal.origin(Span(line, column, line, column + 1))
+        before = origin.file.line(origin.span.line)[: origin.span.column - 1]
+        return {"line": origin.span.line, "column": len(before.encode())}
+
+
+def _without_followers(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return what keeps a function on Python, without what is rewritten once that is gone."""
+    always = {form.code for form in FORMS if form.rewritten and not form.except_where}
+    causes = tuple(item for item in findings if item.code not in always)
+    return causes or findings
+
+
+def _inlined(function: Explained) -> Explained:
+    """Return a function that only its result keeps on Python, and that its callers contain."""
+    if any(finding.code != BY_ID["tuple_result"].code for finding in function.findings):
+        return function
+    if function.native or function.notes:
+        return function
+    note = "native inside the functions that call it; called from Python it is Python"
+    return replace(function, outcome="inlined", findings=(), notes=(note,))

@@ -1,0 +1,203 @@
+"""`rextio-torch wheel`: a wheel of a built project that stands beside others of its kind.
+
+`rextio_torch.wheels.content` says what is in it; here it gets its name, requirements and file.
+"""
+
+from __future__ import annotations
+
+import configparser
+import io
+import os
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pyproject_metadata
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import InvalidVersion, Version
+from pyproject_metadata import StandardMetadata
+from wheel.wheelfile import WheelFile
+
+from rextio_torch import versions
+from rextio_torch.cli.build import python_path
+from rextio_torch.cli.environment import Environment
+from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.files import TEMPORARY_MARK, read_toml, table
+from rextio_torch.cli.layout import require_project
+from rextio_torch.cli.native import present_build
+from rextio_torch.cli.progress import Display
+from rextio_torch.runtime.source_mark import source_ids
+from rextio_torch.wheels.content import Content, assemble
+
+#: Where the wheel goes, in the project: `rextio build` writes its own into `dist`.
+FOLDER = "wheelhouse"
+PROJECT_FILE = "pyproject.toml"
+#: As Rextio calls a project without one.
+DEFAULT_VERSION = "0.1.0"
+#: What the wheel brings along, or requires exactly.
+_OWN_REQUIREMENTS = frozenset({"rextio", "rextio-torch", "torch"})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command was asked for."""
+
+    name: str | None = None
+    version: str | None = None
+    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class WheelResult:
+    """A wheel and what is in it."""
+
+    wheel: Path
+    metadata: StandardMetadata
+    content: Content
+    source_id: str
+
+    @property
+    def requires(self) -> list[str]:
+        """What is installed with it."""
+        return [str(requirement) for requirement in self.metadata.dependencies]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON-ready data."""
+        return {
+            "wheel": str(self.wheel),
+            "name": self.metadata.name,
+            "version": str(self.metadata.version),
+            "requires": self.requires,
+            "requires_python": str(self.metadata.requires_python),
+            "source_id": self.source_id,
+            "top_level": list(self.content.top_level),
+            "native_package": self.content.package,
+            "missing": list(self.content.missing),
+        }
+
+
+def make_wheel(
+    path: Path, options: Options, environment: Environment, display: Display
+) -> WheelResult:
+    """Build a project where that is needed, and write its wheel, or raise `CliError`."""
+    project = require_project(path)
+    metadata = read_metadata(project, options)
+    source_id = present_build(project, environment, display)
+    built = built_files(project)
+    try:
+        content = assemble(built, metadata.name)
+    except ValueError as error:
+        raise CliError(
+            f"no wheel can be made of {python_path(project)}",
+            expected="the modules that rextio-torch build wrote",
+            found=str(error),
+            repair=f"rextio-torch build {project}",
+        ) from error
+    native = next(data for path, data in built.items() if path.startswith("_rextio_native."))
+    if source_ids(native) != [source_id]:
+        raise CliError(
+            "another build changed the module while the wheel was being made",
+            expected=f"a module of source {source_id[:12]}",
+            repair=f"let no other build run in {project}, then rextio-torch wheel {project}",
+        )
+    wheel = write_wheel(options.out or project / FOLDER, project, metadata, content)
+    return WheelResult(wheel, metadata, content, source_id)
+
+
+def built_files(project: Path) -> dict[str, bytes]:
+    """Return the files of a project's last build by their paths there."""
+    folder = python_path(project)
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def read_metadata(project: Path, options: Options) -> StandardMetadata:
+    """Return a wheel's metadata: that of pyproject.toml, if there is one, and what it requires."""
+    file = project / PROJECT_FILE
+    data = dict(table(read_toml(file), "project", file))
+    given = {"name": options.name, "version": options.version}
+    data |= {key: value for key, value in given.items() if value is not None}
+    # What the options say is not left to a build backend.
+    data["dynamic"] = [key for key in data.get("dynamic", ()) if given.get(key) is None]
+    if data["dynamic"]:
+        names = ", ".join(data["dynamic"])
+        raise CliError(
+            f"{file} leaves {names} to its build backend, which does not run here",
+            expected="values in [project]",
+            found=f"dynamic = {data['dynamic']}",
+            repair="rextio-torch wheel --version VERSION"
+            if data["dynamic"] == ["version"]
+            else f"write {names} into [project] of {file}",
+        )
+    data.setdefault("name", project.name)
+    data.setdefault("version", DEFAULT_VERSION)
+    try:
+        canonicalize_name(data["name"], validate=True)
+        Version(data["version"])
+        metadata = StandardMetadata.from_pyproject({"project": data}, project_dir=project)
+    except (InvalidName, InvalidVersion, pyproject_metadata.ConfigurationError, TypeError) as error:
+        raise CliError(
+            "the wheel has no valid name, version or other metadata",
+            expected=f"a [project] table as packages have it in {file}, or --name and --version",
+            found=str(error),
+            repair=f"correct {file}, or name them: rextio-torch wheel --name NAME "
+            "--version VERSION",
+        ) from error
+    others = [
+        it for it in metadata.dependencies if canonicalize_name(it.name) not in _OWN_REQUIREMENTS
+    ]
+    metadata.dependencies = [*others, Requirement(f"torch=={versions.TORCH_VERSION}")]
+    metadata.requires_python = SpecifierSet(f"=={versions.PYTHON_VERSION}.*")
+    return metadata
+
+
+def write_wheel(folder: Path, project: Path, metadata: StandardMetadata, content: Content) -> Path:
+    """Write a wheel, whole or not at all, and return its path."""
+    interpreter = f"cp{versions.PYTHON_VERSION.replace('.', '')}"
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    tag = f"{interpreter}-{interpreter}-{platform}"
+    stem = f"{canonicalize_name(metadata.name).replace('-', '_')}-{metadata.version}"
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder.resolve() / f"{stem}-{tag}.whl"
+    with tempfile.TemporaryDirectory(prefix=f"wheel{TEMPORARY_MARK}", dir=folder) as scratch:
+        partial = Path(scratch, target.name)
+        with WheelFile(partial, "w") as archive:
+            information = _information(project, metadata, tag)
+            for path, data in sorted(content.files.items()):
+                archive.writestr(path, data)
+            for path, data in information.items():
+                archive.writestr(f"{archive.dist_info_path}/{path}", data)
+        os.replace(partial, target)
+    return target
+
+
+def _information(project: Path, metadata: StandardMetadata, tag: str) -> dict[str, bytes]:
+    """Return the files beside RECORD by their names."""
+    wheel = EmailMessage()
+    wheel["Wheel-Version"] = "1.0"
+    wheel["Generator"] = f"rextio-torch {versions.__version__}"
+    wheel["Root-Is-Purelib"] = "false"
+    wheel["Tag"] = tag
+    files = {
+        f"licenses/{path.as_posix()}": (project / path).read_bytes()
+        for path in metadata.license_files or ()
+    }
+    points = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+    points.optionxform = str  # type: ignore[assignment,method-assign]
+    groups = {"console_scripts": metadata.scripts, "gui_scripts": metadata.gui_scripts}
+    points.read_dict(
+        {name: group for name, group in (groups | metadata.entrypoints).items() if group}
+    )
+    if points.sections():
+        text = io.StringIO()
+        points.write(text)
+        files["entry_points.txt"] = text.getvalue().encode()
+    return {**files, "WHEEL": bytes(wheel), "METADATA": bytes(metadata.as_rfc822())}

@@ -1,0 +1,50 @@
+"""Which names of a module stand for the same thing as long as the module is loaded."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+
+import libcst as cst
+
+from rextio_torch.explain.inference import assigned_names
+from rextio_torch.explain.names import Names, statements
+from rextio_torch.explain.source import SourceFile
+
+_TYPES = "rextio_torch.types"
+#: What may bind names that are not written there.
+_BY_TEXT = re.compile(r"\b(?:globals|vars|exec|eval)\s*\(")
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """The names that a module's own statements bind."""
+
+    names: frozenset[str]
+    #: Those that are bound more than once, to what is not the same import, or deleted.
+    unsettled: frozenset[str]
+
+
+@lru_cache(maxsize=1024)
+def bindings(file: SourceFile) -> Bindings:
+    """Return what a module binds at its top level, in whatever statement."""
+    found: dict[str, set[object]] = defaultdict(set)
+    packaged = file.path.name == "__init__.py"
+    imports = [
+        item
+        for item in statements(file.tree.body)
+        if isinstance(item, (cst.Import, cst.ImportFrom))
+    ]
+    for item in imports:
+        line = cst.Module([cst.SimpleStatementLine([item])])
+        for name, target in Names.of(line, file.module, is_package=packaged).imports.items():
+            found[name].add(target)
+    for number, name in enumerate(assigned_names(file.tree, imports=False)):
+        found[name].add(number)
+    unsettled = {name for name, values in found.items() if len(values) > 1}
+    if any(star != _TYPES for star in file.names.stars) or _BY_TEXT.search(file.text):
+        # It may bind any of them.
+        unsettled = set(found)
+    return Bindings(frozenset(found), frozenset(unsettled))

@@ -1,0 +1,153 @@
+"""Literal constants of modules, such as `DIM = 1`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+
+from rextio_torch.explain.inference import literal
+from rextio_torch.explain.names import dotted_name
+from rextio_torch.explain.source import SourceFile
+from rextio_torch.normalize.statements import Frame
+from rextio_torch.ops.model import OptionValue
+
+_NAMED_LITERALS = ("None", "True", "False")
+
+
+@dataclass(frozen=True)
+class Literal:
+    """The value of a literal."""
+
+    value: OptionValue | float
+
+
+def written_literal(node: cst.BaseExpression) -> Literal | None:
+    """Return the literal that an expression is, or None."""
+    found, value = literal(node)
+    if found:
+        return Literal(value)
+    match node:
+        case cst.Float():
+            number = node.evaluated_value
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Float() as positive):
+            number = -positive.evaluated_value
+        case _:
+            return None
+    # What overflows has no literal of its own.
+    return Literal(number) if math.isfinite(number) else None
+
+
+def module_literal(
+    file: SourceFile, node: cst.BaseExpression, constants: Mapping[str, Literal]
+) -> Literal | None:
+    """Return the literal that an expression at module level is or names, or None."""
+    name = dotted_name(node)
+    if name is None or name in _NAMED_LITERALS:
+        return written_literal(node)
+    return constants.get(file.resolver.target(name) or f"{file.module}.{name}")
+
+
+def literal_value(
+    frame: Frame, node: cst.BaseExpression, constants: Mapping[str, Literal]
+) -> Literal | None:
+    """Return the literal that an expression inside a function is or names, or None."""
+    name = dotted_name(node)
+    if name in frame.literals:
+        return Literal(frame.literals[name])
+    if name is not None and name.partition(".")[0] in frame.local_names:
+        return None
+    return module_literal(frame.file, node, constants)
+
+
+def module_constants(files: Iterable[SourceFile], again: set[str]) -> dict[str, Literal]:
+    """Return the literals that modules assign at top level, but names with more values, `again`."""
+    found: dict[str, Literal] = {}
+    for file in files:
+        for statement in _top_level(file):
+            match statement:
+                case cst.Assign(targets=targets, value=value):
+                    names = [t.target.value for t in targets if isinstance(t.target, cst.Name)]
+                case cst.AnnAssign(target=cst.Name(value=name), value=value) if value is not None:
+                    names = [name]
+                case _:
+                    continue
+            constant = written_literal(value)
+            keys = {f"{file.module}.{name}" for name in names} - again
+            found |= dict.fromkeys(keys, constant) if constant is not None else {}
+    return found
+
+
+def _top_level(file: SourceFile) -> Iterator[cst.CSTNode]:
+    """Yield the small statements of a module that run whenever it is loaded."""
+    for line in file.tree.body:
+        if isinstance(line, cst.SimpleStatementLine):
+            yield from line.body
+
+
+class _Rebound(cst.CSTVisitor):
+    """Collects `global NAME`, and `module.NAME` where it is assigned or deleted, anywhere."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+        self.names: set[str] = set()
+
+    def visit_Global(self, node: cst.Global) -> None:
+        self.names.update(f"{self.file.module}.{item.name.value}" for item in node.names)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._assigned(node.target)
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+        self._assigned(node.target)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._assigned(node.target)
+
+    def visit_For(self, node: cst.For) -> None:
+        self._assigned(node.target)
+
+    def visit_Del(self, node: cst.Del) -> None:
+        self._assigned(node.target)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if dotted_name(node.func) in ("setattr", "delattr") and len(node.args) > 1:
+            name = node.args[1].value
+            module = dotted_name(node.args[0].value)
+            text = name.evaluated_value if isinstance(name, cst.SimpleString) else None
+            if module is not None and isinstance(text, str):
+                self._name(f"{module}.{text}")
+
+    def _assigned(self, target: cst.BaseExpression) -> None:
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._assigned(element.value)
+        else:
+            self._name(dotted_name(target) or "")
+
+    def _name(self, dotted: str) -> None:
+        target = self.file.resolver.target(dotted) if "." in dotted else None
+        if target is not None:
+            self.names.add(target)
+
+
+#: What `_Rebound` looks for; a visit takes as long as parsing, and most files have neither.
+_MAY_REBIND = re.compile(
+    r"\b(?:global|del)\s|\b(?:set|del)attr\(|\bfor\s[^:\n]*\w\.\w+[^:\n]*\sin\s"
+    r"|\w\.\w+\s*(?::[^=\n]+)?[-+*/%@&|^<>]*=(?!=)|^\s*[\w., ()\[\]]+\.[\w., ()\[\]]+=(?!=)",
+    re.MULTILINE,
+)
+
+
+def rebound(files: Iterable[SourceFile]) -> set[str]:
+    """Return the names of modules, `module.NAME`, that functions or other modules assign."""
+    names: set[str] = set()
+    for file in files:
+        if _MAY_REBIND.search(file.text):
+            visitor = _Rebound(file)
+            file.tree.visit(visitor)
+            names |= visitor.names
+    return names

@@ -1,0 +1,189 @@
+"""A project's files, each annotated function rewritten where it is not in the dialect yet."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+
+from rextio_torch.explain.model import Span
+from rextio_torch.explain.source import Function, SourceFile
+from rextio_torch.normalize.annotations import marker
+from rextio_torch.normalize.bindings import bindings
+from rextio_torch.normalize.body import Bodies, LeftAloneError
+from rextio_torch.normalize.code import Code, Mark, Origin, joined
+from rextio_torch.normalize.constants import module_constants, rebound
+from rextio_torch.normalize.function import Normal, normalize
+from rextio_torch.normalize.imports import importable
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines of a staged text: as they are in the user's file, or written for a function."""
+
+    first_line: int
+    text: str
+    #: Of lines that are kept, the first line in the user's file.
+    kept_from: int | None = None
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class NormalFile:
+    """A file of the staged copy: its text, and what each of its functions became."""
+
+    file: SourceFile
+    parts: tuple[Part, ...]
+    #: By name in the file; those that stay as they are written are not there.
+    functions: Mapping[str, Normal]
+    #: Why functions with tensor annotations were left alone, by name in the file.
+    left_alone: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The staged text."""
+        return "".join(part.text for part in self.parts)
+
+    def origin(self, span: Span) -> Origin:
+        """Return where a range of the staged text comes from in the user's files."""
+        lines = [part.first_line for part in self.parts]
+        part = self.parts[max(bisect_right(lines, span.line) - 1, 0)]
+        if part.kept_from is not None:
+            moved = part.kept_from - part.first_line
+            return Origin(
+                self.file,
+                Span(span.line + moved, span.column, span.end_line + moved, span.end_column),
+            )
+        start = _offset(part.text, span.line - part.first_line, span.column)
+        end = _offset(part.text, span.end_line - part.first_line, span.end_column)
+        around = [mark for mark in part.marks if mark.start <= start < mark.end]
+        # The smallest text that covers the range, else the smallest that covers its start.
+        best = min(
+            around,
+            key=lambda mark: (mark.end < end, mark.end - mark.start),
+            default=Mark(0, 0, Origin(self.file, Span(1, 1, 1, 1))),
+        )
+        return _exact(best, part.text, start, end)
+
+
+def _exact(mark: Mark, text: str, start: int, end: int) -> Origin:
+    """Return where a range inside a mark comes from: its part, if it stands there as written."""
+    file, span = mark.origin.file, mark.origin.span
+    first = file.offset(span.line, span.column)
+    written = file.text[first : file.offset(span.end_line, span.end_column)]
+    if end > mark.end or written != text[mark.start : mark.end]:
+        return mark.origin
+    moved = first - mark.start
+    return Origin(file, file.between(start + moved, end + moved))
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """Return the place of a line, counted from 0, and a column, counted from 1."""
+    offset = 0
+    for _ in range(line):
+        offset = text.find("\n", offset) + 1
+    return offset + column - 1
+
+
+def normalize_files(files: Iterable[SourceFile]) -> list[NormalFile]:
+    """Rewrite the functions with tensor annotations of a project's parsed files.
+
+    The files must have been joined, so that names are resolved across them.
+    """
+    files = list(files)
+    functions = {file.module: list(file.functions()) for file in files}
+    again = rebound(files)
+    again |= {f"{file.module}.{name}" for file in files for name in bindings(file).unsettled}
+    callable_functions = {
+        name: (file, function)
+        for file in files
+        for function in functions[file.module]
+        if not function.parents and (name := f"{file.module}.{function.name}") not in again
+    }
+    bodies = Bodies(callable_functions, module_constants(files, again), frozenset(again))
+    return [_file(bodies, file, functions[file.module]) for file in files]
+
+
+def _file(bodies: Bodies, file: SourceFile, functions: list[Function]) -> NormalFile:
+    done: dict[str, Normal] = {}
+    left_alone: dict[str, str] = {}
+    edits: list[tuple[int, int, Code]] = []
+    imports: set[str] = set()
+    for function in functions:
+        if function.parents:
+            continue
+        try:
+            found = normalize(bodies, file, function)
+        except LeftAloneError as error:
+            left_alone[function.name] = str(error)
+            continue
+        except RecursionError:
+            left_alone[function.name] = "nested too deeply"
+            continue
+        if not found.applied:
+            continue
+        done[function.name] = found
+        imports |= found.imports
+        start, end = file.statement_range(function.node)
+        edits.append((start, end, joined("\n", found.lines) + "\n"))
+    for name, statement in _named_annotations(file):
+        marked = marker(file, file.names.annotations[name])
+        if marked is not None:
+            # Rextio trusts a plain name, not a subscript that runs when the module is loaded.
+            written, needed = importable(file, marked.name)
+            imports |= needed
+            origin = Origin(file, file.span(statement))
+            edits.append(
+                (*file.statement_range(statement), Code(f"{name} = {written}\n").at(origin))
+            )
+    if imports:
+        at = file.statement_range(_after_imports(file.tree))[0]
+        edits.append((at, at, Code("".join(f"{line}\n" for line in sorted(imports)))))
+    return NormalFile(file, tuple(_parts(file.text, sorted(edits, key=_start))), done, left_alone)
+
+
+def _named_annotations(file: SourceFile) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield the statements that give an annotation a name, on a line of their own."""
+    for line in file.tree.body:
+        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            match line.body[0]:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+                    pass
+                case cst.AnnAssign(target=cst.Name(value=name)):
+                    pass
+                case _:
+                    continue
+            if name in file.names.annotations:
+                yield name, line
+
+
+def _start(edit: tuple[int, int, Code]) -> tuple[int, int]:
+    return edit[:2]
+
+
+def _parts(text: str, edits: list[tuple[int, int, Code]]) -> Iterator[Part]:
+    """Yield the parts of a file whose ranges of whole lines are replaced."""
+    line, at = 1, 0
+    for start, end, code in [*edits, (len(text), len(text), Code(""))]:
+        kept = text[at:start]
+        if kept:
+            yield Part(line, kept, kept_from=text.count("\n", 0, at) + 1)
+            line += kept.count("\n")
+        if code.text:
+            yield Part(line, code.text, marks=code.marks)
+            line += code.text.count("\n")
+        at = end
+
+
+def _after_imports(tree: cst.Module) -> cst.CSTNode:
+    """Return the first statement that is no docstring and no import from `__future__`."""
+    for statement in tree.body:
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        docstring = isinstance(small, cst.Expr)
+        module = small.module if isinstance(small, cst.ImportFrom) else None
+        future = isinstance(module, cst.Name) and module.value == "__future__"
+        if not docstring and not future:
+            return statement
+    raise AssertionError("a file with functions has statements")

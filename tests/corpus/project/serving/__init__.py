@@ -1,0 +1,1 @@
+"""Models in production: scoring, calibration, retrieval and what goes around them."""
