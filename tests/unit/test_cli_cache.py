@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cli_environment import make_environment
 from click.testing import CliRunner
+from support.lock_holder import hold
 
 from rextio_torch.cli import cache
 from rextio_torch.cli.app import cli
@@ -142,16 +143,10 @@ def test_clear_waits_for_a_build(root: Path, tmp_path: Path) -> None:
     assert not folder.folder.exists()
 
 
-def _hold(path: Path, entered: object, leave: object) -> None:
-    with locked(path):
-        entered.set()  # type: ignore[attr-defined]
-        leave.wait(20)  # type: ignore[attr-defined]
-
-
 def test_a_lock_keeps_another_process_out_and_names_it(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     entered, leave = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(tmp_path / "lock", entered, leave))
+    process = context.Process(target=hold, args=(tmp_path / "lock", entered, leave))
     process.start()
     assert entered.wait(60)
     said: list[str] = []
