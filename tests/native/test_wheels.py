@@ -25,6 +25,7 @@ from support.native import CACHE, REPOSITORY, cli, run
 from wheel.wheelfile import WheelFile
 
 from rextio_torch import versions
+from rextio_torch.wheels.licenses import FILE as LICENSES
 
 SOURCES = REPOSITORY / "tests" / "native"
 OBSERVER = REPOSITORY / "tests" / "support" / "observe.py"
@@ -180,6 +181,7 @@ def test_a_wheel_is_complete(model: Wheels) -> None:
     assert {name.partition("/")[0] for name in names} == {
         "model.py", "_fallback_model.py", model.package, folder
     }  # fmt: skip
+    assert f"tch {versions.TCH_VERSION}: MIT" in files[f"{folder}/licenses/{LICENSES}"].decode()
     tag = model.own.stem.partition("-0.1.0-")[2]
     assert f"Tag: {tag}\n" in files[f"{folder}/WHEEL"].decode()
     assert model.core.stem.endswith(tag)

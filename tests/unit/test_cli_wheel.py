@@ -12,6 +12,7 @@ from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.wheel import Options, read_metadata, write_wheel
 from rextio_torch.versions import TORCH_VERSION
 from rextio_torch.wheels.content import Content
+from rextio_torch.wheels.licenses import FILE
 
 CONTENT = Content({"m.py": b"x = 1\n"}, "_m_native", ["m", "_m_native"], [])
 PROJECT = """\
@@ -44,7 +45,7 @@ def test_what_pyproject_says_is_in_the_wheel(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Thing\n")
     (tmp_path / "LICENSE").write_text("free\n")
     metadata = read_metadata(tmp_path, Options())
-    wheel = write_wheel(tmp_path / "out", tmp_path, metadata, CONTENT)
+    wheel = write_wheel(tmp_path / "out", tmp_path, metadata, CONTENT, "crates: free\n")
     assert wheel.name.startswith("some_thing-1.2-cp311-cp311-")
     assert [path.name for path in wheel.parent.iterdir()] == [wheel.name]
     with WheelFile(wheel) as archive:
@@ -56,14 +57,26 @@ def test_what_pyproject_says_is_in_the_wheel(tmp_path: Path) -> None:
             f"{folder}/{name}"
             for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
         ),
+        f"{folder}/licenses/{FILE}",
     }
+    assert files[f"{folder}/licenses/{FILE}"] == b"crates: free\n"
     read = Metadata.from_email(files[f"{folder}/METADATA"])
     assert read.name == "Some.Thing"
     assert read.summary == "Scores."
     assert read.description == "# Thing\n"
     assert [str(it) for it in read.requires_dist or ()] == ["numpy>=2", f"torch=={TORCH_VERSION}"]
+    assert read.license_files == ["LICENSE", FILE]
     assert str(read.requires_python) == "==3.11.*"
     assert files[f"{folder}/entry_points.txt"] == b"[console_scripts]\nscore = m:Main\n\n"
+
+
+def test_a_license_table_stays(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "m"\nlicense = {text = "free"}\n')
+    metadata = read_metadata(tmp_path, Options(version="1"))
+    wheel = write_wheel(tmp_path / "out", tmp_path, metadata, CONTENT, "crates: free\n")
+    with WheelFile(wheel) as archive:
+        assert archive.read(f"m-1.dist-info/licenses/{FILE}") == b"crates: free\n"
+        assert b"License: free\n" in archive.read("m-1.dist-info/METADATA")
 
 
 def test_a_version_of_a_build_backend_is_asked_for(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import io
+import json
 import os
 import sysconfig
 import tempfile
@@ -31,7 +33,9 @@ from rextio_torch.cli.files import TEMPORARY_MARK, read_toml, table
 from rextio_torch.cli.layout import require_project
 from rextio_torch.cli.native import present_build
 from rextio_torch.cli.progress import Display
+from rextio_torch.cli.toolchain import Toolchain
 from rextio_torch.runtime.source_mark import source_ids
+from rextio_torch.wheels import licenses
 from rextio_torch.wheels.content import Content, assemble
 
 #: Where the wheel goes, in the project: `rextio build` writes its own into `dist`.
@@ -105,7 +109,8 @@ def make_wheel(
             expected=f"a module of source {source_id[:12]}",
             repair=f"let no other build run in {project}, then rextio-torch wheel {project}",
         )
-    wheel = write_wheel(options.out or project / FOLDER, project, metadata, content)
+    others = other_licenses(project, environment)
+    wheel = write_wheel(options.out or project / FOLDER, project, metadata, content, others)
     return WheelResult(wheel, metadata, content, source_id)
 
 
@@ -117,6 +122,30 @@ def built_files(project: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def other_licenses(project: Path, environment: Environment) -> str:
+    """Return the licences of what others wrote in a project's wheel."""
+    tools = Toolchain.of(environment.for_building(), project)
+    crate = project / ".rextio" / "generated" / "rust"
+    # Without a platform, crates of all of them count, and those are not here.
+    host = tools.environment.run(tools.rustc.path, "--print=host-tuple").first_line
+    options = ("--format-version=1", "--locked", "--offline", f"--filter-platform={host}")
+    done = tools.environment.run(tools.cargo.path, "metadata", *options, cwd=crate)
+    if done.returncode != 0:
+        raise CliError(
+            "the licences of the crates in the native module are not known",
+            expected="cargo metadata to list them in the crate that the last build generated",
+            found=done.stderr.strip() or f"exit status {done.returncode}",
+            repair=f"rextio-torch build {project}",
+        )
+    return licenses.third_party_licenses(
+        [
+            *licenses.distributions("rextio", "rextio-torch"),
+            licenses.STANDARD_LIBRARY,
+            *licenses.crates(json.loads(done.stdout)),
+        ]
+    )
 
 
 def read_metadata(project: Path, options: Options) -> StandardMetadata:
@@ -159,8 +188,10 @@ def read_metadata(project: Path, options: Options) -> StandardMetadata:
     return metadata
 
 
-def write_wheel(folder: Path, project: Path, metadata: StandardMetadata, content: Content) -> Path:
-    """Write a wheel, whole or not at all, and return its path."""
+def write_wheel(
+    folder: Path, project: Path, metadata: StandardMetadata, content: Content, others: str
+) -> Path:
+    """Write a wheel, whole or not at all, and return its path; `others` are others' licences."""
     interpreter = f"cp{versions.PYTHON_VERSION.replace('.', '')}"
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     tag = f"{interpreter}-{interpreter}-{platform}"
@@ -170,7 +201,7 @@ def write_wheel(folder: Path, project: Path, metadata: StandardMetadata, content
     with tempfile.TemporaryDirectory(prefix=f"wheel{TEMPORARY_MARK}", dir=folder) as scratch:
         partial = Path(scratch, target.name)
         with WheelFile(partial, "w") as archive:
-            information = _information(project, metadata, tag)
+            information = _information(project, metadata, tag, others)
             for path, data in sorted(content.files.items()):
                 archive.writestr(path, data)
             for path, data in information.items():
@@ -179,7 +210,9 @@ def write_wheel(folder: Path, project: Path, metadata: StandardMetadata, content
     return target
 
 
-def _information(project: Path, metadata: StandardMetadata, tag: str) -> dict[str, bytes]:
+def _information(
+    project: Path, metadata: StandardMetadata, tag: str, others: str
+) -> dict[str, bytes]:
     """Return the files beside RECORD by their names."""
     wheel = EmailMessage()
     wheel["Wheel-Version"] = "1.0"
@@ -190,6 +223,11 @@ def _information(project: Path, metadata: StandardMetadata, tag: str) -> dict[st
         f"licenses/{path.as_posix()}": (project / path).read_bytes()
         for path in metadata.license_files or ()
     }
+    files[f"licenses/{licenses.FILE}"] = others.encode()
+    # A `license` table, as metadata had it before version 2.4, stands beside no `license-files`.
+    if not isinstance(metadata.license, pyproject_metadata.License):
+        named = [*(metadata.license_files or ()), Path(licenses.FILE)]
+        metadata = dataclasses.replace(metadata, license_files=named)
     points = configparser.ConfigParser(delimiters=("=",), interpolation=None)
     points.optionxform = str  # type: ignore[assignment,method-assign]
     groups = {"console_scripts": metadata.scripts, "gui_scripts": metadata.gui_scripts}
