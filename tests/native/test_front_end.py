@@ -54,3 +54,44 @@ def test_a_traceback_of_the_fallback_shows_the_users_line(built: Path) -> None:
     assert place.endswith(f", line {number}, in ranking_scores"), done.stderr
     assert line.strip() == wanted
     assert error.startswith("RuntimeError: The size of tensor a (4)")
+
+
+PROGRAM = f"{PACKAGE}.service"
+
+
+def test_a_program_runs_with_native_functions(built: Path) -> None:
+    """It prints its module's name, and what a module-level list says of the calls."""
+    command = [sys.executable, "-P", "-m", PROGRAM, "argument"]
+    eager = run(command, PYTHONPATH=str(PROJECT))
+    native = run(command, PYTHONPATH=str(built), REXTIO_NATIVE_MODE="native")
+    assert native.stdout == eager.stdout == "__main__ __main__ [3, 3] [2]\n"
+
+
+#: What a module of classes and private names is for those who import it.
+OBSERVED = f"""import inspect
+import pickle
+import torch
+import {PROGRAM} as service
+from rextio_torch import native
+
+print(service.__name__, service.logger.name, service._spread.__module__)
+print(service.Settings(), service.Settings.__module__, inspect.signature(service._spread))
+model = service.Classifier(3, 4)
+print(type(pickle.loads(pickle.dumps(model))) is service.Classifier)
+print(inspect.getsource(service.Classifier).splitlines()[0])
+print(model(torch.ones(2, 3)).tolist(), service._CALLS)
+service.classify = lambda x, weight, bias: "replaced"
+print(model(torch.ones(1, 3)))
+print({{built}} or native(service._spread))
+"""
+
+
+def test_a_module_is_the_users_own(built: Path) -> None:
+    eager = run([sys.executable, "-P", "-c", OBSERVED.format(built=True)], PYTHONPATH=str(PROJECT))
+    code = OBSERVED.format(built=False)
+    native = run(
+        [sys.executable, "-P", "-c", code], PYTHONPATH=str(built), REXTIO_NATIVE_MODE="native"
+    )
+    *lines, function = native.stdout.splitlines()
+    assert [*lines, "True"] == eager.stdout.splitlines()
+    assert "built-in function" in function

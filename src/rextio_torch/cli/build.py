@@ -132,7 +132,8 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
 def _listed(staged: Staged) -> list[Function]:
     """Return the functions as they will run, those in Python with what `explain` says of them."""
     check = read_report(staged.folder, "check.json")
-    answer = explain(staged.folder, check, lambda path: path in staged.files)
+    unseen = staged.unseen().keys()
+    answer = explain(staged.folder, check, lambda path: path in staged.files, unseen=unseen)
     said = {it.qualname: it for it in users_explanation(answer, staged).functions}
     listed = functions(users_report(check, staged), staged.tensor_functions())
     return [with_reason(function, said.get(function.qualname)) for function in listed]

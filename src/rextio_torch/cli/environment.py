@@ -138,6 +138,8 @@ class Environment:
         so an interpreter that was started without activating its environment needs both.
         """
         variables = dict(self.variables)
+        # What runs when a module is loaded is the user's own file, never code made from a copy.
+        variables["REXTIO_NATIVE_TOP_LEVEL"] = "false"
         scripts = self.interpreter.scripts
         if self.interpreter.is_virtual:
             variables["VIRTUAL_ENV"] = self.interpreter.prefix

@@ -88,7 +88,11 @@ def _explain_in(
             stopped = generator_failure(staged.folder, tools, enabled)
         try:
             answer = explain(
-                staged.folder, report, lambda file: file.is_relative_to(copied), stopped
+                staged.folder,
+                report,
+                lambda file: file.is_relative_to(copied),
+                stopped,
+                staged.unseen().keys(),
             )
         except UnreadableError as error:
             path = project / error.path.relative_to(staged.folder)
@@ -100,7 +104,8 @@ def _explain_in(
                 "such a file as it is",
             ) from error
         notes = (*_plain(staged, wanted, everywhere=not answer.functions), *notes)
-        return replace(users_explanation(answer, staged), notes=notes)
+        found = users_explanation(answer, staged, lambda file: file.is_relative_to(wanted))
+        return replace(found, notes=notes)
 
 
 def _plain(staged: Staged, wanted: Path, *, everywhere: bool) -> Iterator[str]:

@@ -1,22 +1,26 @@
 """Puts what was built from a project's copy into the project, with the user's own functions.
 
 Rextio's wrappers fall back to the modules that it was given. Here they get the user's files instead
-of the rewritten ones, and native functions get the docstring, the signature and the annotations of
-the functions that they stand for.
+of the rewritten ones, and what is imported is that file's own module with native functions in it.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import tempfile
 import zipfile
 from pathlib import Path
 
 from wheel.wheelfile import WheelFile
 
+from rextio_torch import versions
+from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import TEMPORARY_MARK, copy_tree, remove_tree
 from rextio_torch.cli.staging import Staged, users_report
+from rextio_torch.runtime import wrapped
 
 #: How Rextio begins the wrappers that it writes, and what they call the module that they fall
 #: back to.
@@ -26,30 +30,8 @@ _FALLBACK = b"_rextio_fallback_module"
 _FALLBACK_PREFIX = "_fallback_"
 #: What Rextio writes for a build, in this order.
 _FOLDERS = ("generated", "build", "reports")
-#: Added to each wrapper; a wheel has nothing of this package to import.
-_LIKE_THE_ORIGINAL = '''
-
-def _rextio_torch_like_the_original():
-    """Give native functions the docstring, signature and annotations of the user's functions."""
-    import functools
-    import types
-
-    attributes = ("__name__", "__qualname__", "__doc__", "__annotations__", "__type_params__")
-    for name, function in list(globals().items()):
-        if not isinstance(function, types.FunctionType) or not function.__closure__:
-            continue
-        if function.__globals__ is not globals():
-            continue
-        cells = [cell.cell_contents for cell in function.__closure__]
-        for original in cells:
-            own = getattr(original, "__module__", None) == _rextio_fallback_module.__name__
-            if own and getattr(original, "__name__", None) == name:
-                functools.update_wrapper(function, original, assigned=attributes, updated=())
-
-
-_rextio_torch_like_the_original()
-del _rextio_torch_like_the_original
-'''
+#: How a wrapper imports that module.
+_IMPORT = re.compile(rb"^(?:from \. )?import (_fallback_\w+) as _rextio_fallback_module$", re.M)
 
 
 def publish(staged: Staged, wheel: Path | None) -> Path | None:
@@ -91,8 +73,32 @@ def module(name: str, data: bytes, staged: Staged) -> bytes:
         own = [file for file in same if dotted.endswith(f".{file.module}")]
         return max(own or same, key=lambda file: len(file.module)).path.read_bytes()
     if data.startswith(_GENERATED) and _FALLBACK in data:
-        return data + _LIKE_THE_ORIGINAL.encode()
+        return with_own_module(data)
     return data
+
+
+def with_own_module(wrapper: bytes) -> bytes:
+    """Return a wrapper that puts the user's module into its own place; see `runtime/wrapped.py`."""
+    imports = list(_IMPORT.finditer(wrapper))
+    if len(imports) != 1:
+        raise CliError(
+            "Rextio wrote a wrapper of an unknown form",
+            expected="one import of the module that it falls back to",
+            found=f"{len(imports)} of them",
+            repair=f"pip install '{versions.REXTIO_REQUIREMENT}'",
+        )
+    (found,) = imports
+    functions = (wrapped._rextio_torch_load, wrapped._rextio_torch_finish)
+    load = f"_rextio_torch_load(globals(), {found[1].decode()!r})"
+    added = "\n\n".join(
+        [
+            *(inspect.getsource(function) for function in functions),
+            f"_rextio_fallback_module, _rextio_torch_rest = {load}",
+        ]
+    )
+    last = "_rextio_torch_finish(globals(), _rextio_fallback_module, _rextio_torch_rest)\n"
+    before, after = wrapper[: found.start()], wrapper[found.end() :]
+    return before + added.encode() + after + last.encode()
 
 
 def _report(data: bytes, staged: Staged) -> bytes:

@@ -7,7 +7,7 @@ builds runs the user's own functions wherever native code does not.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from rextio_torch.cli.files import remove_tree
 from rextio_torch.cli.source import source_files
 from rextio_torch.explain.files import module_name, parse_files
 from rextio_torch.explain.forms.table import BY_ID, FORMS
+from rextio_torch.explain.join import explain_unseen
 from rextio_torch.explain.model import Explained, Explanation, Finding, Operation, Span
-from rextio_torch.explain.source import label_of
+from rextio_torch.explain.source import Function, SourceFile, label_of
 from rextio_torch.normalize.function import Normal
 from rextio_torch.normalize.project import NormalFile, normalize_files
 
@@ -47,6 +48,14 @@ class Staged:
             for function in normal.file.functions()
         }
 
+    def unseen(self) -> dict[str, tuple[SourceFile, Function]]:
+        """Return the functions with tensor annotations that the copy does not have."""
+        return {
+            f"{normal.file.module}.{function.name}": (normal.file, function)
+            for normal in self.files.values()
+            for function in normal.set_aside
+        }
+
 
 def stage(project: Path, folder: Path, *, normalize: bool = True) -> Staged:
     """Copy a project's sources into a folder, rewritten; what was there is removed."""
@@ -65,7 +74,7 @@ def stage(project: Path, folder: Path, *, normalize: bool = True) -> Staged:
     files = {}
     for normal in normalize_files(parse_files(modules).values()):
         target = folder / normal.file.path.relative_to(project)
-        if normal.functions:
+        if normal.changed:
             target.write_text(normal.text, encoding="utf-8", newline="")
         files[target] = normal
     return Staged(project, folder, files)
@@ -74,9 +83,19 @@ def stage(project: Path, folder: Path, *, normalize: bool = True) -> Staged:
 # Back to the user's files
 
 
-def users_explanation(answer: Explanation, staged: Staged) -> Explanation:
-    """Return an explanation of the copy as one of the project."""
-    return _Back(staged).explanation(answer)
+def users_explanation(
+    answer: Explanation, staged: Staged, chosen: Callable[[Path], bool] = lambda path: True
+) -> Explanation:
+    """Return an explanation of the copy as one of the project, `chosen` of the user's files."""
+    found = _Back(staged).explanation(answer)
+    names = staged.tensor_functions().keys()
+    unseen = [
+        explain_unseen(file, function, names)
+        for file, function in staged.unseen().values()
+        if chosen(file.path)
+    ]
+    functions = sorted((*found.functions, *unseen), key=lambda it: (it.file, it.span))
+    return replace(found, functions=tuple(functions) if unseen else found.functions)
 
 
 def users_report(report: Mapping[str, Any], staged: Staged) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from rextio_torch.explain.files import module_name, parse_files
-from rextio_torch.explain.forms.table import FORMS, SUBJECTS, example_module
+from rextio_torch.explain.forms.table import FORMS, HEADER, SUBJECTS, example_module
 from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form
 from rextio_torch.explain.source import SourceFile
@@ -101,12 +101,11 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, SourceFile]:
 
 
 def _normalized(texts: Mapping[str, str]) -> dict[str, NormalFile]:
-    return {
-        normal.file.module: normal
-        for normal in normalize_files(
-            _parsed({name: example_module(text) for name, text in texts.items()}).values()
-        )
-    }
+    return _staged({name: example_module(text) for name, text in texts.items()})
+
+
+def _staged(texts: Mapping[str, str]) -> dict[str, NormalFile]:
+    return {it.file.module: it for it in normalize_files(_parsed(texts).values())}
 
 
 def _normal_form(normal: NormalFile, function: str = "f") -> str:
@@ -202,8 +201,18 @@ def _subject(subject: ModuleType, normal: Mapping[str, NormalFile]) -> Iterator[
     for form in sorted(rewritten, key=lambda form: form.code):
         unless = f" Unless {form.except_where}." if form.except_where else ""
         yield from ("", f"**{_title(form)}** ({_link(form)}): {form.rewritten}{unless}")
-        yield from ("", *_block(form.example))
-        yield from ("", *_block(_normal_form(normal[form.id])))
+        yield from ("", *_block(form.other or form.example))
+        yield from ("", *_block(_becomes(form, normal)))
+
+
+def _becomes(form: Form, normal: Mapping[str, NormalFile]) -> str:
+    """Return what the front end makes of a form's example."""
+    if form.scope == "function":
+        return _normal_form(normal[form.id])
+    if form.other is not None:
+        both = {"example": example_module(form.example), "other": form.other}
+        return _staged(both)["other"].text
+    return normal[form.id].text.replace(HEADER, "")
 
 
 def _annotations() -> list[str]:

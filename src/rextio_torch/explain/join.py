@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,12 @@ def explain(
     report: Mapping[str, Any],
     chosen: Callable[[Path], bool],
     stopped: str | None = None,
+    unseen: Set[str] = frozenset(),
 ) -> Explanation:
     """Explain the functions of the chosen files, by the report of `rextio check` on a project.
 
-    `stopped` is what stops Rextio's code generator there: then nothing is native. Raises
+    `stopped` is what stops Rextio's code generator there: then nothing is native. `unseen` are
+    functions with tensor annotations, `module.function`, that the files no longer hold. Raises
     `UnreadableError` for a chosen file that cannot be parsed.
     """
     modules = {
@@ -76,7 +78,7 @@ def explain(
         f"{files[path].module}.{function.name}"
         for path, found in functions.items()
         for function in found
-    }
+    } | unseen
     explained: list[Explained] = []
     shared: dict[str, tuple[Finding, ...]] = {}
     everywhere: list[Finding] = []
@@ -98,6 +100,25 @@ def explain(
             _not_built(function) if function.native else function for function in explained
         ]
     return Explanation((str(project),), tuple(explained), shared, tuple(everywhere))
+
+
+def explain_unseen(file: SourceFile, function: Function, tensor_functions: Set[str]) -> Explained:
+    """Explain a function that Rextio was not shown: by the tables, its own statement included."""
+    file.tensor_functions = set(tensor_functions)
+    start, end = file.statement_range(function.node)
+    findings = _findings(Facts.of(file, function))
+    findings += [
+        finding
+        for finding in _in_file(file, "file")
+        if start <= file.offset(finding.span.line, finding.span.column) < end
+    ]
+    return Explained(
+        qualname=f"{file.module}.{function.name}",
+        file=file.label,
+        span=file.span(function.node),
+        outcome="python",
+        findings=tuple(sorted(findings, key=lambda finding: (finding.span, finding.code))),
+    )
 
 
 def _not_built(function: Explained) -> Explained:

@@ -44,7 +44,12 @@ def bindings(file: SourceFile) -> Bindings:
     for number, name in enumerate(assigned_names(file.tree, imports=False)):
         found[name].add(number)
     unsettled = {name for name, values in found.items() if len(values) > 1}
-    if any(star != _TYPES for star in file.names.stars) or _BY_TEXT.search(file.text):
+    if any(star != _TYPES for star in file.names.stars) or binds_by_text(file):
         # It may bind any of them.
         unsettled = set(found)
     return Bindings(frozenset(found), frozenset(unsettled))
+
+
+def binds_by_text(file: SourceFile) -> bool:
+    """Whether a module may bind names that are not written in it, as `exec` does."""
+    return _BY_TEXT.search(file.text) is not None

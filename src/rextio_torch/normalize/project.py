@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 import libcst as cst
@@ -17,6 +17,9 @@ from rextio_torch.normalize.code import Code, Mark, Origin, joined
 from rextio_torch.normalize.constants import module_constants, rebound
 from rextio_torch.normalize.function import Normal, normalize
 from rextio_torch.normalize.imports import importable
+from rextio_torch.normalize.module_level import left_out
+
+_FUTURE = "from __future__ import annotations"
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,18 @@ class NormalFile:
     functions: Mapping[str, Normal]
     #: Why functions with tensor annotations were left alone, by name in the file.
     left_alone: Mapping[str, str]
+    #: Functions with tensor annotations that are not in the staged text.
+    set_aside: tuple[Function, ...] = ()
 
     @property
     def text(self) -> str:
         """The staged text."""
         return "".join(part.text for part in self.parts)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the staged text is another than the user's."""
+        return self.text != self.file.text
 
     def origin(self, span: Span) -> Origin:
         """Return where a range of the staged text comes from in the user's files."""
@@ -94,8 +104,10 @@ def normalize_files(files: Iterable[SourceFile]) -> list[NormalFile]:
     """
     files = list(files)
     functions = {file.module: list(file.functions()) for file in files}
-    again = rebound(files)
-    again |= {f"{file.module}.{name}" for file in files for name in bindings(file).unsettled}
+    elsewhere = rebound(files)
+    again = elsewhere | {
+        f"{file.module}.{name}" for file in files for name in bindings(file).unsettled
+    }
     callable_functions = {
         name: (file, function)
         for file in files
@@ -103,10 +115,12 @@ def normalize_files(files: Iterable[SourceFile]) -> list[NormalFile]:
         if not function.parents and (name := f"{file.module}.{function.name}") not in again
     }
     bodies = Bodies(callable_functions, module_constants(files, again), frozenset(again))
-    return [_file(bodies, file, functions[file.module]) for file in files]
+    return [_file(bodies, file, functions[file.module], elsewhere) for file in files]
 
 
-def _file(bodies: Bodies, file: SourceFile, functions: list[Function]) -> NormalFile:
+def _file(
+    bodies: Bodies, file: SourceFile, functions: list[Function], elsewhere: Set[str]
+) -> NormalFile:
     done: dict[str, Normal] = {}
     left_alone: dict[str, str] = {}
     edits: list[tuple[int, int, Code]] = []
@@ -126,8 +140,7 @@ def _file(bodies: Bodies, file: SourceFile, functions: list[Function]) -> Normal
             continue
         done[function.name] = found
         imports |= found.imports
-        start, end = file.statement_range(function.node)
-        edits.append((start, end, joined("\n", found.lines) + "\n"))
+        edits.append((*file.statement_range(function.node), joined("\n", found.lines) + "\n"))
     for name, statement in _named_annotations(file):
         marked = marker(file, file.names.annotations[name])
         if marked is not None:
@@ -138,10 +151,19 @@ def _file(bodies: Bodies, file: SourceFile, functions: list[Function]) -> Normal
             edits.append(
                 (*file.statement_range(statement), Code(f"{name} = {written}\n").at(origin))
             )
-    if imports:
+    plain = {name for name, it in done.items() if not it.lines[0].text.startswith("@")}
+    level = left_out(file, functions, plain, elsewhere)
+    without = {(start, end) for start, end, _ in level.edits}
+    edits = [*(edit for edit in edits if edit[:2] not in without), *level.edits]
+    future = [_FUTURE] if level.future else []
+    if future or imports:
         at = file.statement_range(_after_imports(file.tree))[0]
-        edits.append((at, at, Code("".join(f"{line}\n" for line in sorted(imports)))))
-    return NormalFile(file, tuple(_parts(file.text, sorted(edits, key=_start))), done, left_alone)
+        lines = "".join(f"{line}\n" for line in (*future, *sorted(imports)))
+        edits.append((at, at, Code(lines)))
+    for function in level.set_aside:
+        done.pop(function.name, None)
+    parts = tuple(_parts(file.text, sorted(edits, key=_start)))
+    return NormalFile(file, parts, done, left_alone, level.set_aside)
 
 
 def _named_annotations(file: SourceFile) -> Iterator[tuple[str, cst.CSTNode]]:

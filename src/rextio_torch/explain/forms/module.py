@@ -29,6 +29,10 @@ _GENERIC = frozenset({"list", "dict", "tuple", "set", "frozenset", "type"})
 #: A call that Rextio knows: the usual way to make a logger.
 _KNOWN_CALLS = frozenset({"logging.getLogger", "range"})
 
+#: What the front end makes of it, and where it does not.
+_LEFT_OUT = "Left out of what Rextio reads; what is loaded is your own file, whole."
+_UNSURE = "the file has `from … import *` or calls `globals`, `vars`, `exec` or `eval`"
+
 
 def _executed(file: SourceFile) -> Iterator[cst.CSTNode]:
     """Yield the statements that importing the module runs, those of class bodies included."""
@@ -103,6 +107,8 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu()
 """,
     instead=RELU,
+    rewritten=_LEFT_OUT,
+    except_where=_UNSURE + ", or it is a default value of a function with tensors",
     detect_in_file=_calls,
     scope="file",
 )
@@ -149,6 +155,8 @@ class Options:
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu()
 """,
+    rewritten=_LEFT_OUT,
+    except_where=_UNSURE,
     detect_in_file=_decorators,
     scope="file",
 )
@@ -175,6 +183,8 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu()
 """,
     instead=RELU,
+    rewritten=_LEFT_OUT,
+    except_where=_UNSURE,
     detect_in_file=_base_classes,
     scope="file",
 )
@@ -270,6 +280,8 @@ def g(x: TensorF32Cpu2D | None) -> int:
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu()
 """,
+    rewritten="Rextio reads the file as with `from __future__ import annotations`.",
+    except_where=_UNSURE,
     detect_in_file=_annotations,
     scope="file",
 )
@@ -307,6 +319,8 @@ SIZES = {"hidden": 3}
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu()
 """,
+    rewritten=_LEFT_OUT,
+    except_where=_UNSURE,
     detect_in_file=_other_statements,
     scope="file",
 )
@@ -344,6 +358,8 @@ import example
 print(example.f(torch.zeros(2, 2)))
 """,
     instead=RELU,
+    rewritten=_LEFT_OUT,
+    except_where=_UNSURE + ", or assigns to an attribute of a module of the project",
     detect_in_file=_rebinding,
     scope="project",
 )

@@ -1,0 +1,86 @@
+"""What runs when a module is loaded, left out of the copy that Rextio analyses.
+
+Rextio trusts the names of a module only while nothing at module level runs code that it does not
+know. What is loaded is the user's own file, whole; the copy is for analysis alone. So such a
+statement is left out of the copy, and each name that it binds is bound to None there: Rextio then
+trusts that name no more, wherever else it comes from, and the others as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+
+import libcst as cst
+
+from rextio_torch.explain.forms.module import EVALUATED_ANNOTATION, MODULE_DECORATOR, ROWS
+from rextio_torch.explain.inference import assigned_names
+from rextio_torch.explain.source import Function, SourceFile
+from rextio_torch.normalize.bindings import bindings, binds_by_text
+from rextio_torch.normalize.code import Code, Origin
+
+
+@dataclass(frozen=True)
+class ModuleLevel:
+    """What changes in a file around its functions."""
+
+    edits: tuple[tuple[int, int, Code], ...] = ()
+    #: Functions with tensor annotations that are left out too: Rextio never sees them.
+    set_aside: tuple[Function, ...] = ()
+    #: Whether `from __future__ import annotations` keeps annotations from running code.
+    future: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.edits) or self.future
+
+
+def left_out(
+    file: SourceFile, functions: Iterable[Function], undecorated: Set[str], elsewhere: Set[str]
+) -> ModuleLevel:
+    """Return what to leave out of a file with these functions.
+
+    `undecorated` are those that lost their decorators; `elsewhere` are the names, `module.name`,
+    that functions and other modules of the project assign.
+    """
+    if file.names.stars or binds_by_text(file):
+        # Any name may stand for something else than what the file says.
+        return ModuleLevel()
+    found = [
+        (file.offsets(node)[0], form)
+        for form in ROWS
+        if form.rewritten is not None and form.detect_in_file is not None
+        for node in form.detect_in_file(file)
+        # Assigning to a module of the project binds its name anew for everyone.
+        if form.scope == "file" or isinstance(node, cst.Call)
+    ]
+    edits = []
+    set_aside: list[Function] = []
+    for item in file.tree.body:
+        start, end = file.statement_range(item)
+        forms = [form for offset, form in found if start <= offset < end]
+        inside = [it for it in functions if item is it.node or item in it.parents]
+        if any(item is it.node and it.name in undecorated for it in inside):
+            # Its decorators are gone.
+            forms = [form for form in forms if form is not MODULE_DECORATOR]
+        if all(form is EVALUATED_ANNOTATION for form in forms):
+            continue
+        set_aside += inside
+        lines = "".join(f"{name} = None\n" for name in dict.fromkeys(_bound(item)))
+        edits.append((start, end, Code(lines).at(Origin(file, file.span(item)))))
+    again = sorted(it for it in bindings(file).names if f"{file.module}.{it}" in elsewhere)
+    if again:
+        end, last = len(file.text), file.tree.body[-1]
+        lines = "".join(f"{name} = None\n" for name in again if not name.startswith("__"))
+        break_before = "" if file.text.endswith("\n") else "\n"
+        code = Code(break_before + lines).at(Origin(file, file.span(last)))
+        edits.append((end, end, code))
+    future = any(form is EVALUATED_ANNOTATION for _, form in found)
+    return ModuleLevel(tuple(edits), tuple(set_aside), future)
+
+
+def _bound(item: cst.SimpleStatementLine | cst.BaseCompoundStatement) -> Iterator[str]:
+    """Yield the names that a statement binds."""
+    module = cst.Module([item])
+    yield from (name for name in assigned_names(module) if not name.startswith("__"))
