@@ -96,9 +96,9 @@ def load(text: str) -> ModuleType:
 def both(source: str) -> tuple[ModuleType, ModuleType, NormalFile]:
     """Return a module, its normal form as a module, and what became of it."""
     normal = normalise({"module.py": source})["module.py"]
-    original, staged = load(source), load(normal.text)
-    for function in normal.set_aside:
-        # Rextio never sees it, and the function of the source runs.
-        if not function.parents:
-            setattr(staged, function.name, getattr(original, function.name))
+    original, staged, loaded = load(source), load(normal.text), load(source)
+    for name, value in vars(loaded).items():
+        # What is left out for Rextio is what the source says.
+        if vars(staged).get(name, value) is None:
+            setattr(staged, name, value)
     return original, staged, normal
