@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -17,6 +17,10 @@ from rextio_torch.normalize.code import Code, Mark, Origin, joined
 from rextio_torch.normalize.constants import module_constants, rebound
 from rextio_torch.normalize.function import Normal, normalize
 from rextio_torch.normalize.imports import importable
+
+#: What marks a function that Rextio is to leave on Python, under a name that nothing else has.
+_EXEMPT = "_rextio_torch_exempt"
+_EXEMPT_IMPORT = f"from rextio import exempt as {_EXEMPT}"
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,11 @@ def _offset(text: str, line: int, column: int) -> int:
     return offset + column - 1
 
 
-def normalize_files(files: Iterable[SourceFile]) -> list[NormalFile]:
+def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> list[NormalFile]:
     """Rewrite the functions with tensor annotations of a project's parsed files.
 
-    The files must have been joined, so that names are resolved across them.
+    The files must have been joined, so that names are resolved across them. The functions `kept`,
+    `module.function`, are also marked to stay on Python.
     """
     files = list(files)
     functions = {file.module: list(file.functions()) for file in files}
@@ -103,10 +108,12 @@ def normalize_files(files: Iterable[SourceFile]) -> list[NormalFile]:
         if not function.parents and (name := f"{file.module}.{function.name}") not in again
     }
     bodies = Bodies(callable_functions, module_constants(files, again), frozenset(again))
-    return [_file(bodies, file, functions[file.module]) for file in files]
+    return [_file(bodies, file, functions[file.module], kept) for file in files]
 
 
-def _file(bodies: Bodies, file: SourceFile, functions: list[Function]) -> NormalFile:
+def _file(
+    bodies: Bodies, file: SourceFile, functions: list[Function], kept: Container[str]
+) -> NormalFile:
     done: dict[str, Normal] = {}
     left_alone: dict[str, str] = {}
     edits: list[tuple[int, int, Code]] = []
@@ -138,9 +145,15 @@ def _file(bodies: Bodies, file: SourceFile, functions: list[Function]) -> Normal
             edits.append(
                 (*file.statement_range(statement), Code(f"{name} = {written}\n").at(origin))
             )
+    for node in file.tree.body:
+        if isinstance(node, cst.FunctionDef) and f"{file.module}.{node.name.value}" in kept:
+            imports.add(_EXEMPT_IMPORT)
+            at = file.statement_range(node)[0]
+            edits.append((at, at, Code(f"@{_EXEMPT}\n").at(Origin(file, file.span(node)))))
     if imports:
         at = file.statement_range(_after_imports(file.tree))[0]
-        edits.append((at, at, Code("".join(f"{line}\n" for line in sorted(imports)))))
+        # Before a mark at the same place.
+        edits.insert(0, (at, at, Code("".join(f"{line}\n" for line in sorted(imports)))))
     return NormalFile(file, tuple(_parts(file.text, sorted(edits, key=_start))), done, left_alone)
 
 
