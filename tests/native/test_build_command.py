@@ -51,6 +51,17 @@ def documented(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
 def rounded(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return torch.floor(x)
 """
+#: Rextio accepts the last function and writes Rust for it that does not compile.
+UNCOMPILED = f"""\
+{MODEL}
+
+def uncompiled(n: int) -> int:
+    if n > 0:
+        y = n + 1
+        return y
+    y = n - 1
+    return y
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,6 +165,31 @@ def test_text_output_lists_each_function(built: Path) -> None:
     assert "2 of 3 functions native" in lines[-1]
     assert "\x1b" not in done.stdout
     check_module(project, "relu")
+
+
+def test_a_function_that_does_not_compile_leaves_the_others_native(built: Path) -> None:
+    """Where native code is required, the last build stays instead."""
+    project, marks = built, source_marks(built)
+    write_model(project, "neg", UNCOMPILED)
+    done = run(cli("build", project, "--require-native"), check=False)
+    assert done.returncode == 1
+    assert "error: model.uncompiled cannot be native (RXTP-BUILD-001)" in done.stderr
+    assert source_marks(project) == marks
+    check_module(project, "relu")
+
+    result = build(project)
+    assert list(result["isolated"]) == ["model.uncompiled"]
+    assert {f["qualname"]: f["native"] for f in result["functions"]} == {
+        "model.activate": True,
+        "model.documented": True,
+        "model.rounded": False,
+        "model.uncompiled": False,
+    }
+    assert result["functions"][3]["reason"].startswith("RXTP-BUILD-001: line 18: ")
+    assert "error[E0425]" in (project / ".rextio" / "reports" / "check.json").read_text()
+    check_module(project, "neg")
+    fallback = project / ".rextio" / "build" / "python" / "_fallback_model.py"
+    assert fallback.read_bytes() == (project / "model.py").read_bytes()
 
 
 def python_files(project: Path) -> dict[str, bytes]:

@@ -174,7 +174,7 @@ def test_a_build_may_require_native_functions(
     ]
     seconds = {"total": 1.0, "dependencies": 0.0}
     result = BuildResult(tmp_path, "ab" * 32, listed, None, "ready", seconds)
-    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_: result)
+    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_, **__: result)
     arguments = ["build", str(tmp_path), "--require-native"]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == (0 if native else 1)
@@ -191,7 +191,7 @@ def test_a_build_says_what_the_wheel_of_rextio_is(tmp_path: Path, monkeypatch) -
     wheel = core_wheel({"wheel_build": {"status": "built", "path": f"{tmp_path}/dist/m.whl"}})
     result = BuildResult(tmp_path, "ab" * 32, [], None, "ready", {"total": 1.0}, wheel)
     result.seconds["dependencies"] = 0.0
-    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_: result)
+    monkeypatch.setattr("rextio_torch.cli.app.build_project", lambda *_, **__: result)
     (line,) = (
         line
         for line in CliRunner().invoke(cli, ["build", str(tmp_path)]).stdout.splitlines()

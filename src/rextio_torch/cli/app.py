@@ -121,7 +121,8 @@ def _refuse(lacking: list[str]) -> None:
 @click.option(
     "--require-native",
     is_flag=True,
-    help="Exit with 1 if a function with tensor annotations is not native.",
+    help="Exit with 1 if a function with tensor annotations is not native. Nothing is built if one "
+    "that Rextio accepts cannot be.",
 )
 @AS_JSON
 @reporting
@@ -130,9 +131,10 @@ def build_command(path: Path, require_native: bool, as_json: bool) -> None:
 
     This is `rextio build` with more around it: it compiles the dependencies first, with progress,
     keeps other builds of this project out, and checks that the module it gives was built from this
-    source.
+    source. A function that stops Rextio or the compiler stays on Python, and the rest is built.
     """
-    result = build_project(path, Environment.current(), Display(Console(stderr=as_json)))
+    display = Display(Console(stderr=as_json))
+    result = build_project(path, Environment.current(), display, require_native=require_native)
     lacking = _lacking(result) if require_native else []
     if as_json:
         print_json(result.to_dict(), ok=not lacking)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rextio_torch.cli import doctor, source
 from rextio_torch.cli.dependencies import Dependencies
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.isolation import Isolation, note_kept
 from rextio_torch.cli.layout import require_project, write_origin
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.progress import Display
@@ -47,6 +48,8 @@ class BuildResult:
     seconds: dict[str, float]
     #: The wheel that `rextio build` wrote: it collides with others of its kind.
     core_wheel: Path | None = None
+    #: The functions that stay on Python so that the rest could be built, and why.
+    isolated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def not_native(self) -> list[str]:
@@ -70,6 +73,7 @@ class BuildResult:
             "functions": [function.to_dict() for function in self.functions],
             "not_native": self.not_native,
             "wrong_defaults": self.wrong_defaults,
+            "isolated": dict(self.isolated),
             "module": None if self.module is None else str(self.module),
             "python_path": str(python_path(self.project)),
             "core_wheel": None if self.core_wheel is None else str(self.core_wheel),
@@ -78,8 +82,13 @@ class BuildResult:
         }
 
 
-def build(path: Path, environment: Environment, display: Display) -> BuildResult:
-    """Build a project, or raise `CliError`."""
+def build(
+    path: Path, environment: Environment, display: Display, *, require_native: bool = False
+) -> BuildResult:
+    """Build a project, or raise `CliError`.
+
+    With `require_native` also where a function would stay on Python so that the rest is built.
+    """
     started = time.monotonic()
     project = require_project(path)
     tools = Toolchain.of(environment.for_building(), project)
@@ -104,12 +113,18 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
         seconds["rewriting"] = time.monotonic() - begun
 
         begun = time.monotonic()
-        how = Dependencies(project, staged, folder, tools, display, lock).prepare()
+        isolation = Isolation(tools, display, require_native=require_native)
+        how, staged = isolation.run(
+            lambda copy: Dependencies(project, copy, folder, tools, display, lock).prepare(), staged
+        )
         seconds["dependencies"] = time.monotonic() - begun
 
         begun = time.monotonic()
         variables = {SOURCE_ID_VARIABLE: source_id}
-        run_rextio("build", staged, tools, display, lock, variables)
+        _, staged = isolation.run(
+            lambda copy: run_rextio("build", copy, tools, display, lock, variables), staged
+        )
+        note_kept(staged)
         listed = _listed(staged)
         report = read_report(staged.folder, "build.json")
         built = built_module(staged.folder, report)
@@ -126,7 +141,7 @@ def build(path: Path, environment: Environment, display: Display) -> BuildResult
     seconds["total"] = time.monotonic() - started
     module = None if built is None else python_path(project) / built.name
     wheel = None if module is None else published
-    return BuildResult(project, source_id, listed, module, how, seconds, wheel)
+    return BuildResult(project, source_id, listed, module, how, seconds, wheel, staged.kept)
 
 
 def _listed(staged: Staged) -> list[Function]:

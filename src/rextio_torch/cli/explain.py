@@ -13,14 +13,17 @@ from typing import Any
 
 import click
 from rich.cells import cell_len
+from rich.console import Console
 
 from rextio_torch import versions
 from rextio_torch.cli.environment import TRACEBACK, Completed, Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import read_toml
+from rextio_torch.cli.isolation import Isolation, kept_lines, noted
+from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
 from rextio_torch.cli.report import parse_errors
-from rextio_torch.cli.rextio import not_python
+from rextio_torch.cli.rextio import generator_failure, not_python
 from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
 from rextio_torch.cli.toolchain import Toolchain
@@ -85,7 +88,9 @@ def _explain_in(
             )
         stopped = None
         if report.get("accepted_native"):
-            stopped = generator_failure(staged.folder, tools, enabled)
+            staged, stopped = _translated(staged, tools, enabled, isolate=normalize)
+        if staged.kept:
+            report = noted(check_report(staged, tools, enabled), staged.kept)
         try:
             answer = explain(
                 staged.folder,
@@ -103,7 +108,8 @@ def _explain_in(
                 repair="write that place another way, or explain another file; a build leaves "
                 "such a file as it is",
             ) from error
-        notes = (*_plain(staged, wanted, everywhere=not answer.functions), *notes)
+        plain = _plain(staged, wanted, everywhere=not answer.functions)
+        notes = (*kept_lines(staged.kept), *plain, *notes)
         found = users_explanation(answer, staged, lambda file: file.is_relative_to(wanted))
         return replace(found, notes=notes)
 
@@ -177,16 +183,25 @@ def check_report(staged: Staged, tools: Toolchain, enabled: list[str]) -> dict[s
     return report
 
 
-def generator_failure(folder: Path, tools: Toolchain, enabled: list[str]) -> str | None:
-    """Return why Rextio writes no Rust for what its analysis accepts, or None if it does."""
-    options = [part for name in enabled for part in ("--enable-plugin", name)]
-    command = [tools.rextio.path, "generate", str(folder), "--fallback=cpython", *options]
-    done = tools.environment.run(*command, cwd=folder)
-    if done.returncode == 0:
-        return None
-    said = (done.stdout + done.stderr).strip().splitlines() or ["it wrote nothing"]
-    causes = [line.removeprefix("Cause: ") for line in said if line.startswith("Cause: ")]
-    return (causes or said)[-1]
+def _translated(
+    staged: Staged, tools: Toolchain, enabled: list[str], *, isolate: bool
+) -> tuple[Staged, str | None]:
+    """Return the copy that Rextio writes Rust for, or the same and why it writes none."""
+
+    def generate(copy: Staged) -> None:
+        failure = generator_failure(copy.folder, tools, enabled)
+        if failure is not None:
+            raise CliError(failure)
+
+    try:
+        if not isolate:
+            generate(staged)
+            return staged, None
+        # As a build does.
+        isolation = Isolation(tools, Display(Console(quiet=True)), enabled)
+        return isolation.run(generate, staged)[1], None
+    except CliError as error:
+        return stage(staged.project, staged.folder, normalize=isolate), error.message
 
 
 def _no_report(project: Path, done: Completed) -> CliError:

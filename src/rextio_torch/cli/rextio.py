@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rextio_torch.cli.environment import TRACEBACK
@@ -46,6 +46,18 @@ def run_rextio(
     )
     if status != 0:
         raise _failure(command, staged, status, output)
+
+
+def generator_failure(folder: Path, tools: Toolchain, enabled: Sequence[str]) -> str | None:
+    """Return why Rextio writes no Rust for what its analysis accepts, or None if it does."""
+    options = [part for name in enabled for part in ("--enable-plugin", name)]
+    command = [tools.rextio.path, "generate", str(folder), "--fallback=cpython", *options]
+    done = tools.environment.run(*command, cwd=folder)
+    if done.returncode == 0:
+        return None
+    said = (done.stdout + done.stderr).strip().splitlines() or ["it wrote nothing"]
+    causes = [line.removeprefix("Cause: ") for line in said if line.startswith("Cause: ")]
+    return (causes or said)[-1]
 
 
 def not_python(project: Path, errors: list[ParseError]) -> CliError:

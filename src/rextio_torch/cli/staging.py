@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rextio_torch.cli.files import remove_tree
@@ -34,6 +35,8 @@ class Staged:
     folder: Path
     #: By the path of the copy; files without tensor functions are copied as they are.
     files: Mapping[Path, NormalFile]
+    #: The functions that stay on Python though Rextio accepts them, `module.function`, and why.
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_functions(self) -> dict[str, list[str]]:
         """Return the functions with tensor annotations, `module.function`.
@@ -57,7 +60,13 @@ class Staged:
         }
 
 
-def stage(project: Path, folder: Path, *, normalize: bool = True) -> Staged:
+def stage(
+    project: Path,
+    folder: Path,
+    *,
+    normalize: bool = True,
+    kept: Mapping[str, str] = MappingProxyType({}),
+) -> Staged:
     """Copy a project's sources into a folder, rewritten; what was there is removed."""
     project, folder = project.resolve(), folder.resolve()
     remove_tree(folder)
@@ -72,12 +81,13 @@ def stage(project: Path, folder: Path, *, normalize: bool = True) -> Staged:
         return Staged(project, folder, {})
     modules = {path: module_name(path, project) for path in sources if path.suffix == ".py"}
     files = {}
-    for normal in normalize_files(parse_files(modules).values()):
+    marked = {name.rpartition(".")[0] for name in kept}
+    for normal in normalize_files(parse_files(modules, more_modules=marked).values(), kept):
         target = folder / normal.file.path.relative_to(project)
         if normal.changed:
             target.write_text(normal.text, encoding="utf-8", newline="")
         files[target] = normal
-    return Staged(project, folder, files)
+    return Staged(project, folder, files, kept)
 
 
 # Back to the user's files

@@ -12,6 +12,7 @@ from rextio_torch.cuda import candidate
 from rextio_torch.derive.python_page import python_page
 from rextio_torch.derive.records import cuda_text, signature_texts
 from rextio_torch.explain.forms.table import FORMS
+from rextio_torch.explain.join import NOT_BUILT
 from rextio_torch.explain.model import Form
 from rextio_torch.ops.model import Operator
 from rextio_torch.ops.table import OPERATORS
@@ -89,21 +90,25 @@ def diagnostics_page() -> str:
         "A form of a known operator that is outside the surface is rejected with one of these "
         "codes; the function stays on Python. Codes are stable: a code is never used again for "
         "something else. The message names what exactly does not fit.",
+        "",
+        f"The last one, {NOT_BUILT.code}, is of any function, also one without tensors.",
     ]
     entries = [
-        (operator.diagnostic, f"[{operator.id}](operators.md#{operator.id})")
+        (operator.diagnostic, f"a form of [{operator.id}](operators.md#{operator.id})")
         for operator in OPERATORS
     ]
     entries += [
-        (diagnostic, "an operation on CUDA tensors ([CUDA candidate](cuda.md))")
+        (diagnostic, "a form of an operation on CUDA tensors ([CUDA candidate](cuda.md))")
         for diagnostic in candidate.DIAGNOSTICS
     ]
-    for diagnostic, what in sorted(entries, key=lambda entry: entry[0].code):
+    entries.sort(key=lambda entry: entry[0].code)
+    entries.append((NOT_BUILT, "a function that Rextio accepts and cannot build, and"))
+    for diagnostic, what in entries:
         lines += [
             "",
             f"## {diagnostic.code}",
             "",
-            f"**What:** a form of {what} that stays on Python.",
+            f"**What:** {what} that stays on Python.",
             "",
             f"**Why:** {diagnostic.why}",
             "",
@@ -190,7 +195,9 @@ def forms_page() -> str:
         "something else.",
         "",
         "Where no table knows a reason, `explain` shows Rextio's words with its code (`RXT…`), "
-        "and where Rextio gives none, `RXTP-FORM-000`.",
+        "and where Rextio gives none, `RXTP-FORM-000`. A function that Rextio accepts and cannot "
+        f"build, for another reason than these forms, has [{NOT_BUILT.code}]"
+        f"({_anchor(NOT_BUILT.code)}).",
         "",
         "| code | form | keeps on Python | rewritten |",
         "| --- | --- | --- | --- |",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from rextio_torch.explain.source import SourceFile, UnreadableError
@@ -23,12 +23,14 @@ def module_name(file: Path, project: Path) -> str:
 
 
 def parse_files(
-    modules: Mapping[Path, str], required: Callable[[Path], bool] = lambda path: False
+    modules: Mapping[Path, str],
+    required: Callable[[Path], bool] = lambda path: False,
+    more_modules: Collection[str] = (),
 ) -> dict[Path, SourceFile]:
     """Parse the files that can have a part in it: those that name the package, and what uses them.
 
-    The rest of a large project is left alone, and so is a file that cannot be parsed; for a
-    required one that raises `UnreadableError`.
+    The rest of a large project is left alone, but for `more_modules`, and so is a file that cannot
+    be parsed; for a required one that raises `UnreadableError`.
     """
     texts = {path: path.read_bytes() for path in modules if path.is_file()}
     wanted = {path for path, text in texts.items() if any(name in text for name in _PACKAGES)}
@@ -40,6 +42,7 @@ def parse_files(
         if not more:
             break
         wanted |= more
+    wanted |= {path for path in texts if modules[path] in more_modules}
     files = {}
     for path in sorted(wanted):
         try:

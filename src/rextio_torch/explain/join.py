@@ -20,7 +20,7 @@ from rextio_torch.explain.inference import Facts, Site
 from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
 from rextio_torch.explain.source import Function, SourceFile, parameters
 from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
-from rextio_torch.ops.model import TYPES_BY_KEY
+from rextio_torch.ops.model import TYPES_BY_KEY, Diagnostic
 from rextio_torch.ops.table import OPERATORS
 
 _OPERATORS = {operator.id: operator for operator in OPERATORS}
@@ -38,6 +38,29 @@ _FOLLOWS = (
 _FOLLOWS_ANYWHERE = ("inferred type ", "tuple items must be", "calling a name that is shadowed")
 _REBOUND = "is a module attribute rebound at module load"
 _MUTATED = "call reaches a project module attribute that is mutated"
+#: Of a function that Rextio accepts and that was kept on Python, so that the rest was built.
+NOT_BUILT = Diagnostic(
+    code="RXTP-BUILD-001",
+    why="Rextio's analysis accepts the function, but its code generator stops there (RXT050), or "
+    "the Rust that it writes does not compile; then `rextio build` builds nothing of the project. "
+    "`rextio-torch build` keeps the function on Python, and what calls it, and builds the rest.",
+    example="""\
+def steps(n: int) -> int:
+    total = n
+    for step in [1, 2, 3]:
+        total = total + step
+    return total""",
+    instead="""\
+def steps(n: int) -> int:
+    total = n
+    for step in range(1, 4):
+        total = total + step
+    return total""",
+)
+NOT_BUILT_ADVICE = (
+    "Write what the message is about in another way; and please report the function with the "
+    "message, so that it gets a reason of its own."
+)
 SHIM = (
     "marked @rextio.native, but run in Python by a shim (RXT080): Rextio calls that accepted, it "
     "is not native code"
@@ -140,6 +163,11 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
             )
         failing = tuple(finding for finding in findings if finding.code in _FAILS_CALLS)
         return _Answer(replace(_native(facts, verdict, qualname, span), findings=failing))
+    kept = [blocker for blocker in verdict.blockers if blocker.code == NOT_BUILT.code]
+    if kept:
+        known = [finding for finding in findings if finding.code in _STOPS_BUILD]
+        causes = tuple(known or (_of_rextio(file, blocker) for blocker in kept))
+        return _Answer(Explained(qualname, file.label, span, outcome="python", findings=causes))
     rest, whole_file, whole_project = _unexplained(facts, verdict, findings)
     findings = sorted({*findings, *rest}, key=lambda finding: (finding.span, finding.code))
     notes = []
@@ -327,11 +355,12 @@ def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bo
 
 def _of_rextio(file: SourceFile, blocker: Blocker) -> Finding:
     column = file.column(blocker.line, blocker.byte)
+    reason = "Rextio's own words; this is in no table of rextio-torch."
     return Finding(
         code=blocker.code,
         title=blocker.message,
         span=Span(blocker.line, column, blocker.line, file.word_end(blocker.line, column)),
-        reason="Rextio's own words; this is in no table of rextio-torch.",
+        reason=NOT_BUILT.why if blocker.code == NOT_BUILT.code else reason,
         instead=blocker.suggestion,
         by="rextio",
     )

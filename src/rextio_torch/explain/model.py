@@ -59,8 +59,8 @@ class Form:
     #: What the front end makes of it before Rextio sees it, and where it does not.
     rewritten: str | None = None
     except_where: str | None = None
-    #: What refuses the form, and with it the whole project, where Rextio's analysis accepts it: its
-    #: code generator, or the compiler of what that writes.
+    #: What refuses the form where Rextio's analysis accepts it, and with it the whole project if
+    #: nothing keeps the function on Python: the code generator, or the compiler of its Rust.
     stops: Literal["generator", "compiler"] | None = None
     #: Whether the function is native all the same, and only some calls of it fail.
     fails_calls: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 import libcst as cst
@@ -20,6 +20,10 @@ from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.module_level import left_out
 
 _FUTURE = "from __future__ import annotations"
+
+#: What marks a function that Rextio is to leave on Python, under a name that nothing else has.
+_EXEMPT = "_rextio_torch_exempt"
+_EXEMPT_IMPORT = f"from rextio import exempt as {_EXEMPT}"
 
 
 @dataclass(frozen=True)
@@ -97,10 +101,11 @@ def _offset(text: str, line: int, column: int) -> int:
     return offset + column - 1
 
 
-def normalize_files(files: Iterable[SourceFile]) -> list[NormalFile]:
+def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> list[NormalFile]:
     """Rewrite the functions with tensor annotations of a project's parsed files.
 
-    The files must have been joined, so that names are resolved across them.
+    The files must have been joined, so that names are resolved across them. The functions `kept`,
+    `module.function`, are also marked to stay on Python.
     """
     files = list(files)
     functions = {file.module: list(file.functions()) for file in files}
@@ -115,11 +120,15 @@ def normalize_files(files: Iterable[SourceFile]) -> list[NormalFile]:
         if not function.parents and (name := f"{file.module}.{function.name}") not in again
     }
     bodies = Bodies(callable_functions, module_constants(files, again), frozenset(again))
-    return [_file(bodies, file, functions[file.module], elsewhere) for file in files]
+    return [_file(bodies, file, functions[file.module], elsewhere, kept) for file in files]
 
 
 def _file(
-    bodies: Bodies, file: SourceFile, functions: list[Function], elsewhere: Set[str]
+    bodies: Bodies,
+    file: SourceFile,
+    functions: list[Function],
+    elsewhere: Set[str],
+    kept: Container[str],
 ) -> NormalFile:
     done: dict[str, Normal] = {}
     left_alone: dict[str, str] = {}
@@ -153,15 +162,23 @@ def _file(
             )
     plain = {name for name, it in done.items() if not it.lines[0].text.startswith("@")}
     level = left_out(file, functions, plain, elsewhere)
-    without = {(start, end) for start, end, _ in level.edits}
-    edits = [*(edit for edit in edits if edit[:2] not in without), *level.edits]
-    future = [_FUTURE] if level.future else []
-    if future or imports:
-        at = file.statement_range(_after_imports(file.tree))[0]
-        lines = "".join(f"{line}\n" for line in (*future, *sorted(imports)))
-        edits.append((at, at, Code(lines)))
     for function in level.set_aside:
         done.pop(function.name, None)
+    without = {(start, end) for start, end, _ in level.edits}
+    edits = [*(edit for edit in edits if edit[:2] not in without), *level.edits]
+    for node in file.tree.body:
+        if isinstance(node, cst.FunctionDef) and f"{file.module}.{node.name.value}" in kept:
+            place = file.statement_range(node)
+            if place not in without:
+                imports.add(_EXEMPT_IMPORT)
+                mark = Code(f"@{_EXEMPT}\n").at(Origin(file, file.span(node)))
+                edits.append((place[0], place[0], mark))
+    first = [_FUTURE] if level.future else []
+    if first or imports:
+        at = file.statement_range(_after_imports(file.tree))[0]
+        lines = "".join(f"{line}\n" for line in (*first, *sorted(imports)))
+        # Before a mark at the same place.
+        edits.insert(0, (at, at, Code(lines)))
     parts = tuple(_parts(file.text, sorted(edits, key=_start)))
     return NormalFile(file, parts, done, left_alone, level.set_aside)
 

@@ -308,8 +308,8 @@ METHOD_OF_CALL = Form(
     code="RXTP-FORM-086",
     id="method_of_call",
     title="a method of a call's result that is not in the operator table",
-    reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, "
-    "and nothing of the project is built.",
+    reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, and "
+    "`rextio build` builds nothing of the project; `rextio-torch build` builds the rest.",
     advice="Leave it out, or write it with the operators of docs/operators.md.",
     rewritten="As for a tensor with a name.",
     except_where="docs/python.md does not list it",

@@ -260,8 +260,8 @@ WRITTEN_LIST = Form(
     code="RXTP-FORM-055",
     id="written_list",
     title="a loop over a list that is written there",
-    reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, "
-    "and nothing of the project is built.",
+    reason="Rextio's analysis accepts it, its code generator does not: it stops with RXT050, and "
+    "`rextio build` builds nothing of the project; `rextio-torch build` builds the rest.",
     advice="Loop over `range`, or give the list a name first.",
     rewritten="The list gets a name before the loop.",
     example="""\
@@ -298,7 +298,7 @@ DECLARED_TWICE = Form(
     title="a name that two blocks assign first",
     reason="Rextio declares a name once in a function, in the block that assigns it first. Its "
     "analysis accepts a second block that does so, the Rust that it writes does not compile, and "
-    "nothing of the project is built.",
+    "`rextio build` builds nothing of the project; `rextio-torch build` builds the rest.",
     advice="Give one of them another name, or assign it before the blocks.",
     rewritten="One of them gets another name.",
     example="""\
