@@ -165,6 +165,8 @@ def python_page() -> str:
         "",
         *_equivalents(),
         "",
+        *_modules(),
+        "",
         "## What is rewritten",
         "",
         "Each form, as it is written and as Rextio gets it. The second was computed by the front "
@@ -294,6 +296,32 @@ def _constants(constant: NormalFile) -> list[str]:
         "not change what runs natively. Where the project itself assigns it again (`global`, "
         "`module.DIM = …`, a second assignment), it is no constant and keeps the function on "
         "Python.",
+    ]
+
+
+def _modules() -> list[str]:
+    return [
+        "## Modules",
+        "",
+        "What a program imports is your own module: your file runs, whole, under its own name, "
+        "and native functions are put into it. Classes, private names, "
+        "`logging.getLogger(__name__)`, pickles, and names that a test replaces are as without a "
+        "build; only `__file__` has another name.",
+        "",
+        "What stands around the functions is left out of the copy that Rextio reads: calls, "
+        "classes, decorated functions, `with`, `try`. Rextio would trust no name of the file "
+        "with it. Each name that is bound there is `None` in the copy, so that no native "
+        "function uses it. What binds the name of a function or of an import a second time "
+        "keeps the functions that use it on Python, in whatever file it stands.",
+        "",
+        "- Code that runs on import runs before the functions of its file are native, and calls "
+        "them in Python.",
+        '- `python -m model` and `python model.py` run the built module from `if __name__ == '
+        '"__main__":` on with native functions, in processes that it spawns too.',
+        "- What the project's text does not show is not seen, such as a name that a library "
+        "binds in your module. Functions of torch are taken to be torch's own, also where a "
+        "program replaces them.",
+        "- Rextio's `native_top_level` is off in these builds.",
     ]
 
 
