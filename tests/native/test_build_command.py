@@ -325,7 +325,7 @@ def test_a_built_module_is_used_as_the_build_says(built: Path) -> None:
     for script, options in ((inside, ["-P"]), (outside, [])):
         script.write_text(code)
         done = run([sys.executable, *options, script], REXTIO_NATIVE_MODE="native", **use)
-        assert done.stdout.startswith(f"{folder}{os.sep}model.py")
+        assert done.stdout.startswith(f"{folder}{os.sep}_fallback_model.py")
     assert "hides Rextio itself" in run(cli("doctor", project), **use).stdout
 
 
