@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +50,8 @@ class SourceFile:
         except (cst.ParserSyntaxError, ValueError, RecursionError) as error:
             raise UnreadableError(path, " ".join(str(error).split())) from error
         self.tree = wrapper.module
+        for name in _other_names(parsed.code, self._positions):
+            raise UnreadableError(path, f"Python reads {name} as another name")
         self.text = parsed.code
         self.lines = split_lines(parsed.code)
         self.names = Names.of(self.tree, module, is_package=path.name == "__init__.py")
@@ -217,6 +220,14 @@ def parameters(node: cst.Parameters) -> list[cst.Param]:
     """Return all parameters, `*args` and `**kwargs` last."""
     stars = [star for star in (node.star_arg, node.star_kwarg) if isinstance(star, cst.Param)]
     return [*node.posonly_params, *node.params, *node.kwonly_params, *stars]
+
+
+def _other_names(text: str, nodes: Iterable[object]) -> Iterator[str]:
+    """Yield the names that Python normalises to others, such as those with ligatures."""
+    if not unicodedata.is_normalized("NFKC", text):
+        for node in nodes:
+            if isinstance(node, cst.Name) and not unicodedata.is_normalized("NFKC", node.value):
+                yield node.value
 
 
 def _definitions(

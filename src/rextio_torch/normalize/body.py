@@ -12,7 +12,11 @@ from rextio_torch.explain.names import dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
 from rextio_torch.normalize.constants import Literal, literal_value, module_literal
 from rextio_torch.normalize.exits import NotInlinedError, SingleExit
-from rextio_torch.normalize.inference_mode import is_inference_context, is_inference_mode
+from rextio_torch.normalize.inference_mode import (
+    is_inference_context,
+    is_inference_decorator,
+    is_inference_mode,
+)
 from rextio_torch.normalize.order import evaluated_before, reassigns
 from rextio_torch.normalize.statements import (
     Assign,
@@ -50,7 +54,12 @@ _OPAQUE = (
     cst.ImportFrom,
     cst.Yield,
     cst.Await,
+    # They read variables later, by the names that these have as written.
+    cst.Lambda,
+    cst.GeneratorExp,
 )
+#: Builtins that do so too.
+_BY_NAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 class LeftAloneError(Exception):
@@ -395,7 +404,7 @@ class _Body:
                 yield from self.special(expr, left)
                 yield from self.special(expr, comparisons[0].comparator)
                 return
-            case cst.Lambda() | cst.BaseComp() | cst.FormattedString():
+            case cst.BaseComp() | cst.FormattedString():
                 return
         for part in parts(node):
             yield from self.special(expr, part)
@@ -456,7 +465,7 @@ class _Body:
         file, function = found
         definition = function.node
         if definition.decorators and not all(
-            is_inference_context(item.decorator, file.resolver) for item in definition.decorators
+            is_inference_decorator(item.decorator, file.resolver) for item in definition.decorators
         ):
             raise NotInlinedError
         if "." in function.name or definition.asynchronous or has_opaque(definition):
@@ -533,7 +542,9 @@ def has_opaque(node: cst.FunctionDef) -> bool:
     """Whether a function has a form that is not rewritten, so that all of it stays as it is."""
 
     def look(node: cst.CSTNode) -> bool:
-        return isinstance(node, _OPAQUE) or any(map(look, parts(node)))
+        called = node.func if isinstance(node, cst.Call) else None
+        named = isinstance(called, cst.Name) and called.value in _BY_NAME
+        return named or isinstance(node, _OPAQUE) or any(map(look, parts(node)))
 
     return look(node.body)
 

@@ -48,7 +48,11 @@ def module_literal(
     name = dotted_name(node)
     if name is None or name in _NAMED_LITERALS:
         return written_literal(node)
-    return constants.get(file.resolver.target(name) or f"{file.module}.{name}")
+    target = file.resolver.target(name)
+    if target is None and "." in name:
+        # An attribute of something that the module makes.
+        return None
+    return constants.get(target or f"{file.module}.{name}")
 
 
 def literal_value(

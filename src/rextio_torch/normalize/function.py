@@ -15,7 +15,7 @@ import libcst as cst
 
 from rextio_torch.explain.inference import TENSOR, is_tensor, literal, names_in
 from rextio_torch.explain.source import Function, SourceFile
-from rextio_torch.normalize.bindings import bindings
+from rextio_torch.normalize.bindings import bindings, is_builtin
 from rextio_torch.normalize.body import Bodies, LeftAloneError, Plain, plain
 from rextio_torch.normalize.code import Code, joined
 from rextio_torch.normalize.signature import SCALARS, bound_parameters, written_signature
@@ -141,7 +141,8 @@ class _Writer:
         """Render an expression in a state; one of several lines in parentheses."""
         self.values.env = state.env
         value = self.values.value(expr)
-        if "\n" in value.code.text:
+        bare = isinstance(expr.node, cst.Tuple) and expr.node not in expr.given
+        if "\n" in value.code.text or (bare and expr.node.lpar):
             return replace(value, code="(" + value.code + ")", atomic=True)
         return value
 
@@ -441,10 +442,11 @@ class _Writer:
         inner = head.copy()
         if isinstance(statement, For):
             code = self.render(statement.iterable, state).code
-            target = statement.target
+            target, frame = statement.target, statement.frame
             if target in after:
                 raise LeftAloneError("the variable of a loop, read after it")
-            kind = "int" if code.text.startswith("range(") else None
+            counted = code.text.startswith("range(") and "range" not in frame.local_names
+            kind = "int" if counted and is_builtin(frame.file, "range") else None
             inner.homes.pop(target, None)
             # Loops may share the name of their variable.
             again = target.frame == 0 and target.name in self.loop_names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -98,17 +99,22 @@ def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> l
     `module.function`, are also marked to stay on Python.
     """
     files = list(files)
-    functions = {file.module: list(file.functions()) for file in files}
+    functions = {file.path: list(file.functions()) for file in files}
     again = rebound(files)
     again |= {f"{file.module}.{name}" for file in files for name in bindings(file).unsettled}
+    modules = Counter(file.module for file in files)
+    for file in files:
+        if modules[file.module] > 1:
+            # Two files of one name, such as `model.py` and `src/model.py`: either may be meant.
+            again |= {f"{file.module}.{name}" for name in bindings(file).names}
     callable_functions = {
         name: (file, function)
         for file in files
-        for function in functions[file.module]
+        for function in functions[file.path]
         if not function.parents and (name := f"{file.module}.{function.name}") not in again
     }
     bodies = Bodies(callable_functions, module_constants(files, again), frozenset(again))
-    return [_file(bodies, file, functions[file.module], kept) for file in files]
+    return [_file(bodies, file, functions[file.path], kept) for file in files]
 
 
 def _file(
