@@ -14,6 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float32
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D
 
+if torch:
+    from rextio_torch.types import TensorF32Cpu2D as Conditional
+
 DIM = 1
 LAST = -1
 Matrix = TensorF32Cpu2D
@@ -74,6 +77,10 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         'def f(x: Float32[torch.Tensor, "b d"], y: TensorF32Cpu2D, '
         'v: Float32[torch.Tensor, "d"], w: TensorF32Cpu2D, n: int, flag: bool'
         ') -> Float32[torch.Tensor, "b d"]:\n    return E O v\n',
+    ),
+    "conditional_type": (
+        "def f(x: Conditional, y: TensorF32Cpu2D, v: TensorF32Cpu1D, w: Conditional, n: int, "
+        "flag: bool) -> Conditional:\n    return E O y\n",
     ),
     "decorator": (f"@torch.no_grad()\n{SIGNATURE}    return E O y\n",),
     "docstring": ('"""What it does."""\nreturn E.U()',),

@@ -55,6 +55,8 @@ class Names:
 
     module: str
     imports: dict[str, str] = field(default_factory=dict)
+    #: Names that are imported inside `if` or `try` only.
+    conditional: frozenset[str] = frozenset()
     #: `Mat = TensorF32Cpu2D`, as dotted names.
     aliases: dict[str, str] = field(default_factory=dict)
     #: `Mat = Annotated[Tensor, TensorF32Cpu2D]` and other annotations with a name.
@@ -69,8 +71,13 @@ class Names:
         """Collect what the module's own statements bind, also inside `if`, `try` and `with`."""
         names = cls(name)
         package = name if is_package else name.rpartition(".")[0]
+        always = cls(name)
         for statement in statements(module.body):
             names._bind(statement, package)
+        for line in module.body:
+            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                always._bind(statement, package)
+        names.conditional = frozenset(names.imports.keys() - always.imports.keys())
         return names
 
     def _bind(self, statement: cst.CSTNode, package: str) -> None:

@@ -17,6 +17,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from rextio_torch.explain.model import Span
 from rextio_torch.explain.names import ONE_TENSOR, Annotation, Names, Resolver, children
 
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
 
 @dataclass(frozen=True)
 class Function:
@@ -135,7 +137,7 @@ class SourceFile:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
+        return line_starts(self.text)
 
     def line(self, number: int) -> str:
         """Return a line of the source."""
@@ -213,7 +215,12 @@ def label_of(path: Path) -> str:
 
 def split_lines(text: str) -> list[str]:
     """Split text where Python ends a line; `str.splitlines` also does at form feeds and more."""
-    return re.split(r"\r\n|\r|\n", text)
+    return _LINE_END.split(text)
+
+
+def line_starts(text: str) -> list[int]:
+    """Return where each line of a text begins."""
+    return [0, *(match.end() for match in _LINE_END.finditer(text))]
 
 
 def parameters(node: cst.Parameters) -> list[cst.Param]:

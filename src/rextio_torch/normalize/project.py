@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from rextio_torch.explain.model import Span
-from rextio_torch.explain.source import Function, SourceFile
+from rextio_torch.explain.source import Function, SourceFile, line_starts, split_lines
 from rextio_torch.normalize.annotations import marker
 from rextio_torch.normalize.bindings import bindings
 from rextio_torch.normalize.body import Bodies, LeftAloneError
@@ -86,10 +86,7 @@ def _exact(mark: Mark, text: str, start: int, end: int) -> Origin:
 
 def _offset(text: str, line: int, column: int) -> int:
     """Return the place of a line, counted from 0, and a column, counted from 1."""
-    offset = 0
-    for _ in range(line):
-        offset = text.find("\n", offset) + 1
-    return offset + column - 1
+    return line_starts(text)[line] + column - 1
 
 
 def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> list[NormalFile]:
@@ -188,11 +185,11 @@ def _parts(text: str, edits: list[tuple[int, int, Code]]) -> Iterator[Part]:
     for start, end, code in [*edits, (len(text), len(text), Code(""))]:
         kept = text[at:start]
         if kept:
-            yield Part(line, kept, kept_from=text.count("\n", 0, at) + 1)
-            line += kept.count("\n")
+            yield Part(line, kept, kept_from=len(split_lines(text[:at])))
+            line += len(split_lines(kept)) - 1
         if code.text:
             yield Part(line, code.text, marks=code.marks)
-            line += code.text.count("\n")
+            line += len(split_lines(code.text)) - 1
         at = end
 
 
