@@ -152,7 +152,7 @@ class _Back:
             reason = self.left_alone(function)
             if reason is None or function.native:
                 return found
-            notes = (*found.notes, f"not rewritten: {reason}")
+            notes = (*found.notes, *([f"not rewritten: {reason}"] if reason else ()))
             return replace(found, notes=notes, findings=_without_followers(found.findings))
         titles = sorted(BY_ID[form].title for form in normal.applied)
         text = "\n".join(line.text for line in normal.lines)

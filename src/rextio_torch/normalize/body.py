@@ -10,7 +10,7 @@ import libcst as cst
 from rextio_torch.explain.inference import assigned_names, literal, names_in
 from rextio_torch.explain.names import dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.normalize.constants import Literal, literal_value, module_literal
+from rextio_torch.normalize.constants import Constants, defined, literal_value, module_literal
 from rextio_torch.normalize.exits import NotInlinedError, SingleExit
 from rextio_torch.normalize.inference_mode import (
     is_inference_context,
@@ -63,7 +63,10 @@ _BY_NAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 class LeftAloneError(Exception):
-    """The function is not rewritten: it has a form that nothing here understands."""
+    """The function is not rewritten: it has a form that nothing here understands.
+
+    The message says why where the table of forms does not.
+    """
 
 
 @dataclass
@@ -71,10 +74,12 @@ class Bodies:
     """The functions of a project with tensor annotations, and how bodies are read."""
 
     functions: Mapping[str, tuple[SourceFile, Function]]
-    #: Literal constants of modules, `module.NAME`.
-    constants: Mapping[str, Literal]
-    #: Names of modules, `module.NAME`, that have more than one value.
-    unsettled: frozenset[str] = frozenset()
+    constants: Constants
+
+    @property
+    def unsettled(self) -> frozenset[str]:
+        """Names of modules, `module.NAME`, that have more than one value."""
+        return self.constants.unsettled
 
 
 @dataclass
@@ -271,7 +276,7 @@ class _Body:
                 )
             case cst.For(target=cst.Name(value=name), iter=iterable, body=body, orelse=orelse):
                 if node.asynchronous is not None:
-                    raise LeftAloneError("async")
+                    raise LeftAloneError
                 inner = self.suite(frame, body)
                 after = self.loop_else(frame, inner, orelse)
                 loop = For(frame, node, Var(frame.number, name), Expr(frame, iterable), inner)
@@ -290,7 +295,7 @@ class _Body:
                     inner = self.suite(frame, body)
                     modes = (is_inference_mode(item, resolver) for item in contexts)
                     return in_inference_mode(inner) if any(modes) else inner
-        raise LeftAloneError(type(node).__name__)
+        raise LeftAloneError
 
     def loop_else(self, frame: Frame, body: Block, orelse: cst.Else | None) -> Block:
         """Return what runs after a loop: without `break` that is its `else`."""
@@ -450,9 +455,9 @@ class _Body:
         file = expr.frame.file
         if name is None or head in expr.frame.local_names or head in file.names.assigned:
             return None
-        for target in (file.resolver.target(name), f"{file.module}.{name}"):
-            found = self.bodies.functions.get(target or "")
-            if found is not None and (target or "") not in self.calls:
+        for target in (*defined(file, name, self.bodies.unsettled), f"{file.module}.{name}"):
+            found = self.bodies.functions.get(target)
+            if found is not None and target not in self.calls:
                 return found
         return None
 
@@ -566,7 +571,7 @@ class Plain:
 def plain(bodies: Bodies, file: SourceFile, function: Function) -> Plain:
     """Return a function's body as plain statements; raises `LeftAloneError`."""
     if has_opaque(function.node) or function.node.asynchronous is not None:
-        raise LeftAloneError("a form that is not rewritten")
+        raise LeftAloneError
     body = _Body(bodies)
     body.calls.append(f"{file.module}.{function.name}")
     block = body.suite(body.frame(file, function), function.node.body)

@@ -102,7 +102,7 @@ class _Writer:
         self.body = body
         frame = body.frames[0]
         taken = set(frame.local_names) | names_in(function.node.body)
-        self.values = Values(file, dict(bodies.constants), frame.local_names)
+        self.values = Values(file, bodies.constants, frame.local_names)
         self.reserved = taken | bindings(file).names
         self.lines: list[tuple[int, Code]] = []
         #: How many lines were written, those included that were taken back.

@@ -110,7 +110,7 @@ def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> l
         for function in functions[file.path]
         if not function.parents and (name := f"{file.module}.{function.name}") not in again
     }
-    bodies = Bodies(callable_functions, module_constants(files, again), frozenset(again))
+    bodies = Bodies(callable_functions, module_constants(files, again))
     return [_file(bodies, file, functions[file.path], kept) for file in files]
 
 

@@ -21,7 +21,7 @@ from rextio_torch.normalize.arguments import Argument, bind, rendered_options, t
 from rextio_torch.normalize.bindings import is_builtin
 from rextio_torch.normalize.body import LeftAloneError
 from rextio_torch.normalize.code import Code, Origin, joined
-from rextio_torch.normalize.constants import Literal, literal_value
+from rextio_torch.normalize.constants import Constants, Literal, literal_value
 from rextio_torch.normalize.equivalents import EQUIVALENTS, Equivalent, Named
 from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.statements import Expr, Frame, Var, parts
@@ -89,7 +89,7 @@ class Values:
     """Renders the expressions of one function."""
 
     file: SourceFile
-    constants: dict[str, Literal]
+    constants: Constants
     #: The function's own names, which hide those of the module.
     local_names: frozenset[str]
     #: Ids of the forms that were rewritten.
