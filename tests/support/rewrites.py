@@ -123,6 +123,7 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         "h = x O y\nh /= h\nif flag:\n    h += y\nreturn h.U()",
     ),
     "tuple_unpacking": (
+        "a, b = (E, x O v) if flag else (y.U(), E)\nreturn a - b",
         "g, h = x.U(), y\ng, h = h, g\nreturn g - h",
         "g, h = pair(y, x)\nh, g = pair(g O x, h)\nreturn g - h",
         "a, b, c = x, E.U(), y\na, b, c = b, c.U(), a O b\nreturn (a - b) / c",

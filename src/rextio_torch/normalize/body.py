@@ -35,6 +35,7 @@ from rextio_torch.normalize.statements import (
     Var,
     While,
     in_inference_mode,
+    inside,
     own_statements,
     parts,
 )
@@ -220,6 +221,16 @@ class _Body:
         starred = any(isinstance(item, cst.StarredElement) for item in target.elements)
         if starred or len(variables) != len(names):
             return (Raw(frame, node),)
+        if isinstance(value, cst.IfExp):
+            then = self.unpacking(frame, node, target, value.body)
+            other = self.unpacking(frame, node, target, value.orelse)
+            if any(isinstance(item, Raw) for item in inside((*then, *other))):
+                # It is the whole statement, not a branch of it.
+                return (Raw(frame, node),)
+            self.applied.add("conditional_expression")
+            return self.with_value(
+                Expr(frame, value.test), lambda found: (If(frame, value, found, then, other),)
+            )
         whole = self.whole_call(Expr(frame, value), variables, node)
         if whole is not None:
             self.applied.add("tuple_unpacking")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from rextio_torch.explain.inference import TENSOR, is_tensor, literal, names_in
+from rextio_torch.explain.inference import TENSOR, assigned_names, is_tensor, literal, names_in
 from rextio_torch.explain.source import Function, SourceFile
 from rextio_torch.normalize.bindings import bindings, is_builtin
 from rextio_torch.normalize.body import Bodies, LeftAloneError, Plain, plain
@@ -187,6 +187,9 @@ class _Writer:
                 case For() | While():
                     state = self.loop(statement, state, live(rest, ways), depth)
                 case Raw(frame=frame, node=node):
+                    if any(assigned_names(node)):
+                        # Nothing is known of them.
+                        raise LeftAloneError
                     self.line(depth, self.raw(frame, node, state), statement)
                     names = (frame.var(name) for name in names_in(node))
                     self.share((var for var in names if var is not None), state)
