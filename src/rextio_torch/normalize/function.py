@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -137,10 +138,10 @@ class _Writer:
         if len(self.lines) > MOST_LINES or self.written > MOST_WRITTEN:
             raise LeftAloneError("too many lines")
 
-    def render(self, expr: Expr, state: _State) -> Value:
+    def render(self, expr: Expr, state: _State, *, test: bool = False) -> Value:
         """Render an expression in a state; one of several lines in parentheses."""
         self.values.env = state.env
-        value = self.values.value(expr)
+        value = self.values.truth(expr) if test else self.values.value(expr)
         bare = isinstance(expr.node, cst.Tuple) and expr.node not in expr.given
         if "\n" in value.code.text or (bare and expr.node.lpar):
             return replace(value, code="(" + value.code + ")", atomic=True)
@@ -236,7 +237,8 @@ class _Writer:
                 self.values.applied.add("changed_type")
             elif target.frame == 0 and target.name in self.declared:
                 self.values.applied.add("declared_twice")
-            name = self.declare(target)
+            # Rust has no variable `_`.
+            name = self.declare(Var(-2, "_") if target.name == "_" else target)
             state.homes[target] = (name, value.type)
         own = statement.frame.number == 0 and isinstance(statement.node, cst.AnnAssign)
         annotated = own and not is_tensor(value.type)
@@ -334,7 +336,7 @@ class _Writer:
 
     def branch(self, statement: If, state: _State, ways: Ways, depth: int) -> _State | None:
         """Write an `if`, and what follows it once."""
-        test = self.render(statement.test, state)
+        test = self.render(statement.test, state, test=True)
         header = len(self.lines)
         self.line(depth, "if " + test.code + ":", statement)
         then = self.run(statement.body, state.copy(), ways, depth + 1)
@@ -365,7 +367,7 @@ class _Writer:
 
     def only_test(self, statement: If, test: Value) -> None:
         """Require that the test of an `if` without anything in it cannot raise."""
-        name = test.code.text.isidentifier()
+        name = re.fullmatch(r"\w+( [!=]= [0.]+)?", test.code.text)
         if test.type not in SCALARS or not (name or literal(statement.test.node)[0]):
             raise LeftAloneError("a condition that decides nothing")
 
@@ -402,7 +404,7 @@ class _Writer:
     ) -> _State | None:
         """Write an `if` with what follows it in both branches."""
         self.values.applied.add("first_in_block")
-        test = self.render(statement.test, state)
+        test = self.render(statement.test, state, test=True)
         self.line(depth, "if " + test.code + ":", statement)
         then = self.run((*statement.body, *rest), state.copy(), ways, depth + 1)
         if then is None:
@@ -459,7 +461,7 @@ class _Writer:
             inner.homes[target] = (name, kind)
             self.line(depth, f"for {name} in " + code + ":", statement)
         else:
-            test = self.render(statement.test, state)
+            test = self.render(statement.test, state, test=True)
             self.line(depth, "while " + test.code + ":", statement)
         size = len(self.lines)
         try:

@@ -44,6 +44,8 @@ _SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
     cst.MatrixMultiply: "@",
 }
 _IN_PARENTHESES = (cst.BinaryOperation, cst.IfExp, cst.NamedExpr, cst.Comparison)
+#: What numbers are compared with.
+_ZERO = {"int": "0", "float": "0.0"}
 _OPENING = re.compile(r"\(\s*$")
 _CLOSING = re.compile(r"\s*\)")
 #: Nodes whose names are not the function's own.
@@ -253,6 +255,28 @@ class Values:
                 return found
         kind = "bool" if isinstance(node.operator, cst.Not) else operand.type
         return self.splice(expr, [(node.expression, operand.code)], kind)
+
+    def truth(self, expr: Expr) -> Value:
+        """Render a condition: of a number, whether it is not zero."""
+        node = expr.node
+        if node not in expr.given:
+            match node:
+                case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                    operand = self.value(expr.part(inner))
+                    if operand.type in _ZERO:
+                        return self.compared(expr, operand, "==")
+                    return self.splice(expr, [(inner, self.truth(expr.part(inner)).code)], "bool")
+                case cst.BooleanOperation(left=left, right=right):
+                    both = [(part, self.truth(expr.part(part)).code) for part in (left, right)]
+                    return self.splice(expr, both, None)
+        value = self.value(expr)
+        return self.compared(expr, value, "!=") if value.type in _ZERO else value
+
+    def compared(self, expr: Expr, value: Value, symbol: str) -> Value:
+        """Render a comparison of a number with zero."""
+        self.applied.add("truth")
+        code = value.operand + f" {symbol} {_ZERO[value.type or 'int']}"
+        return Value(code.at(self.origin(expr.frame, expr.node)), "bool")
 
     def binary(self, expr: Expr, node: cst.BinaryOperation) -> Value:
         """Render a binary operator: of tensors as the table of operators has it."""
@@ -560,6 +584,8 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: str | None, right: str | None)
         return None
     if isinstance(operator, cst.Divide) or "float" in (left, right):
         return "float"
+    if left == right == "bool" and isinstance(operator, (cst.BitAnd, cst.BitOr, cst.BitXor)):
+        return "bool"
     return "int"
 
 
