@@ -141,6 +141,8 @@ class Helper:
     results: tuple[Shape, ...]
     #: Operands by keyword, too.
     names: tuple[str, ...]
+    #: Scalars that come after them, all with a default.
+    scalars: tuple[str, ...] = ()
 
 
 @dataclass
@@ -180,6 +182,7 @@ class Writer:
         helpers: Sequence[Helper] = (),
         labels: bool = False,
         annotations: Sequence[str] = (),
+        results: Sequence[Shape] = (),
     ) -> None:
         self.draw = draw
         self.scope = scope
@@ -188,6 +191,8 @@ class Writer:
         self.helpers = helpers
         self.labels = labels
         self.annotations = annotations
+        #: The shapes that a helper returns; others return what they can.
+        self.results = results
 
     def pick(self, choices: Sequence[T]) -> T:
         """Draw one of these, the first of them when it shrinks."""
@@ -398,6 +403,10 @@ class Writer:
         for index, shape in enumerate(helper.operands):
             text = self.expression(shape, depth - 1).text
             parts.append(text if index < first else f"{helper.names[index]}={text}")
+        for name in helper.scalars:
+            values = {"n": ["0", "3", "STEPS"], "flag": ["True", "False"], "ratio": ["0.25", "1.5"]}
+            given = self.pick(["", *values[name], *([name] if name in self.scalars else [])])
+            parts += [f"{name}={given}"] if given else []
         return f"{helper.name}({', '.join(parts)})"
 
     def other_shape(self) -> tuple[Text, Shape]:
@@ -457,7 +466,8 @@ class Writer:
         for _ in range(count):
             ways = [self.assignment] * 3 + [self.change, self.change, self.annotated, self.pair]
             ways += [self.augmented, self.augmented, self.alias, self.nothing, self.delete]
-            nested = [self.branch, self.loop, self.without_grad]
+            ways += [self.swap, self.named]
+            nested = [self.branch, self.loop, self.loop, self.without_grad]
             ways += nested if depth > 0 else []
             way = self.pick(ways)
             lines += way(depth - 1) if way in nested else way()
@@ -512,6 +522,17 @@ class Writer:
             shapes = [self.pick(self.known()), self.pick(self.known())]
             values = [self.value(shape, "") for shape in shapes]
             right = ", ".join(value.text for value in values)
+            if self.scalars and self.chance(3):
+                others = [self.value(shape, "") for shape in shapes]
+                second = ", ".join(value.text for value in others)
+                right = f"({right}) if {self.condition()} else ({second})"
+                # Either may be what a variable has.
+                for value in others:
+                    self.scope.fresh.discard(value.text)
+                values = [
+                    value if other.fresh else replace(value, fresh=False)
+                    for value, other in zip(values, others, strict=True)
+                ]
         names = [self.target(shape) for shape in shapes]
         if names[0] == names[1]:
             return []
@@ -522,6 +543,36 @@ class Writer:
         for name, value, shape in zip(names, values, shapes, strict=True):
             self.assigned(name, replace(value, text=""), shape)
         return [f"{', '.join(names)} = {right}"]
+
+    def swap(self) -> list[str]:
+        """Return an exchange of two variables of one shape."""
+        names = [name for name in self.scope.shapes if name in LOCALS]
+        pairs = [
+            (one, two)
+            for one in names
+            for two in names
+            if one < two and self.scope.shapes[one] == self.scope.shapes[two]
+        ]
+        if not pairs:
+            return self.pair()
+        one, two = self.pick(pairs)
+        for name, other in ((one, two), (two, one)):
+            # Only two tensors that are nobody else's stay so.
+            if other not in self.scope.fresh:
+                self.scope.fresh.discard(name)
+        return [f"{one}, {two} = {two}, {one}"]
+
+    def named(self) -> list[str]:
+        """Return an assignment with another one inside, which its right side may read."""
+        shape = self.recent(self.known())
+        inner = self.target(shape)
+        value = self.value(shape, inner)
+        self.assigned(inner, value, shape)
+        other = self.expression(self.pick(self.broadcast_to(shape)), 1)
+        symbol, level, *_ = self.pick(BINARY)
+        outer = self.target(shape)
+        self.assigned(outer, Text("", level), shape)
+        return [f"{outer} = ({inner} := {value.text}) {symbol} {other.within(level + 1)}"]
 
     def augmented(self) -> list[str]:
         names = [name for name in self.scope.shapes if name in self.scope.fresh]
@@ -577,8 +628,20 @@ class Writer:
         inside, end = self.inner(scope, depth)
         counts = ["2", "STEPS", "1, 3"]
         count = self.pick([*counts, *(["n", "n + 1"] if "n" in self.scalars else [])])
+        leaves = self.scalars and self.chance(3)
+        if leaves:
+            at = self.pick([len(inside), 0])
+            jump = f"    if {self.condition()}:", f"        {self.pick(['break', 'continue'])}"
+            inside[at:at] = jump
         self.scope.meet(self.scope.copy(), end)
-        return [f"for {self.pick(['_', 'i'])} in range({count}):", *inside]
+        if self.chance(2):
+            return ["left = 2", "while left > 0:", "    left -= 1", *inside]
+        lines = [f"for {self.pick(['_', 'i'])} in range({count}):", *inside]
+        if not leaves and self.chance(2):
+            last, end = self.inner(self.scope.copy(), 0)
+            lines += ["else:", *last]
+            self.scope = end
+        return lines
 
     def without_grad(self, depth: int) -> list[str]:
         mode = self.pick(["torch.no_grad()", "torch.inference_mode()"])
@@ -591,6 +654,9 @@ class Writer:
 
     def returned(self) -> str:
         """Return a return statement: of a new tensor, never a parameter."""
+        if self.results:
+            texts = [self.expression(shape, 1).within(PRIMARY) for shape in self.results]
+            return f"return {', '.join(f'{t}.{self.pick(UNARY_METHODS)}()' for t in texts)}"
         value = self.result(2 if self.labels else self.rank)
         if self.labels:
             dim = self.dim(2, 1)
@@ -627,21 +693,28 @@ def _helper(draw: st.DrawFn, number: int, annotations: Sequence[str]) -> tuple[H
     """Draw a short function for others to call: of one result, or of two."""
     names = draw(st.lists(st.sampled_from(sorted(TENSORS)), min_size=1, max_size=3, unique=True))
     operands = {name: TENSORS[name] for name in names}
-    writer = Writer(draw, Scope(dict(operands)), 0, annotations=annotations)
+    declared = draw(st.lists(st.sampled_from(list(SCALARS)), max_size=2, unique=True))
+    scalars = tuple(SCALARS[text][0] for text in declared)
+    shapes = st.sampled_from(list(operands.values()))
+    results = draw(st.lists(shapes, min_size=1, max_size=2))
+    writer = Writer(
+        draw,
+        Scope(dict(operands)),
+        0,
+        scalars=scalars,
+        annotations=annotations,
+        results=results,
+    )
     lines = ['"""Help."""'] if writer.chance(5) else []
-    lines += writer.block(0, writer.pick([0, 1, 2]))
-    results, texts = [], []
-    for _ in range(writer.pick([1, 1, 2])):
-        shape = writer.pick(writer.known())
-        results.append(shape)
-        texts.append(
-            f"{writer.expression(shape, 1).within(PRIMARY)}.{writer.pick(UNARY_METHODS)}()"
-        )
+    lines += writer.block(writer.pick([0, 1]), writer.pick([0, 1, 2]))
+    lines.append(writer.returned())
     types = [annotations[len(shape) - 1] for shape in results]
     result = types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]"
-    helper = Helper(f"helper_{number}", tuple(operands.values()), tuple(results), tuple(names))
-    body = "".join(f"    {line}\n" for line in [*lines, f"return {', '.join(texts)}"])
-    head = _head(helper.name, operands, (), result, annotations)
+    helper = Helper(
+        f"helper_{number}", tuple(operands.values()), tuple(results), tuple(names), scalars
+    )
+    body = "".join(f"    {line}\n" for line in lines)
+    head = _head(helper.name, operands, declared, result, annotations)
     return helper, f"{head}{body}"
 
 

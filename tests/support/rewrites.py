@@ -14,6 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float32
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D
 
+if torch:
+    from rextio_torch.types import TensorF32Cpu2D as Conditional
+
 DIM = 1
 LAST = -1
 Matrix = TensorF32Cpu2D
@@ -75,6 +78,10 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         'v: Float32[torch.Tensor, "d"], w: TensorF32Cpu2D, n: int, flag: bool'
         ') -> Float32[torch.Tensor, "b d"]:\n    return E O v\n',
     ),
+    "conditional_type": (
+        "def f(x: Conditional, y: TensorF32Cpu2D, v: TensorF32Cpu1D, w: Conditional, n: int, "
+        "flag: bool) -> Conditional:\n    return E O y\n",
+    ),
     "decorator": (f"@torch.no_grad()\n{SIGNATURE}    return E O y\n",),
     "docstring": ('"""What it does."""\nreturn E.U()',),
     "bare_expression": (
@@ -115,7 +122,17 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         "if flag:\n    h = x.U()\nelse:\n    h = x O v\nh += y\nreturn E.U()",
         "h = x O y\nh /= h\nif flag:\n    h += y\nreturn h.U()",
     ),
+    "truth": (
+        "if n:\n    return E.U()\nreturn x O y",
+        "while n:\n    n = n - 1\n    x = x.U()\nreturn x O y",
+        "if not n and flag or n - 1:\n    return E.U()\nreturn x O y",
+        "return x.U() if n else y O x",
+        "k = n - 0.5\nif k + 0.5:\n    return x O y\nreturn x.U()",
+        "if n - 1:\n    pass\nelse:\n    x = x O y\nreturn E.U()",
+    ),
     "tuple_unpacking": (
+        "a, _ = E.U(), y\n_, b = pair(x, y)\nfor _ in range(n):\n    b = b O v\nreturn a - b",
+        "a, b = (E, x O v) if flag else (y.U(), E)\nreturn a - b",
         "g, h = x.U(), y\ng, h = h, g\nreturn g - h",
         "g, h = pair(y, x)\nh, g = pair(g O x, h)\nreturn g - h",
         "a, b, c = x, E.U(), y\na, b, c = b, c.U(), a O b\nreturn (a - b) / c",
@@ -262,6 +279,7 @@ STAYS: tuple[tuple[str, str, str], ...] = (
     ("augmented_tensor", "h = same(x)\nh += y\nreturn h.exp()", "h += y"),
     ("tuple_unpacking", "a, *b = x, y\nreturn a - b[0]", "a, *b = x, y"),
     ("tuple_unpacking", "a, b = plain(x), y\na, b = c\nreturn a.exp()", "a, b = c"),
+    ("truth", "if x:\n    return x.exp()\nreturn x.tanh()", "x"),
     ("loop_else",
      "h = x.exp()\nfor _ in range(n):\n    h = h.tanh()\n    if flag:\n        break\nelse:\n"
      "    h = h.relu()\nreturn h", "for _ in range(n)"),

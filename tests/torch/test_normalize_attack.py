@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support.normal_form import both, normalise, outcome
 
 from rextio_torch.cli.publish import module
 from rextio_torch.cli.staging import stage
+from rextio_torch.explain.model import Span
 
 HEAD = """import torch
 import torch.nn.functional as F
@@ -49,6 +51,17 @@ BODIES = {
     "no keyword of Tensor.to": "return x.to(dtype='cpu').relu()",
     "no probability": "return F.dropout(x, 'a', False).relu()",
     "dimensions are no bools": "return x @ y.transpose(True, 0)",
+    "a context that is not called": "with torch.no_grad:\n    h = x.exp()\nreturn -h",
+    "a context with another argument": "with torch.no_grad(True):\n    h = x.exp()\nreturn -h",
+    "a tuple as condition": "if (x, y):\n    return -x\nreturn x.exp()",
+    "a generator as condition": "if (a for a in y):\n    return -x\nreturn x.exp()",
+    "a loop over a generator": "for k in (a for a in (1, 2)):\n    x = -x\nreturn x.exp()",
+    "a lambda that is called later": ("g = lambda: h\nh = x.exp()\nh = h.sum(dim=1)\nreturn -g()"),
+    "a lambda that gives a tensor another name": (
+        "g = lambda: h\nh = x.exp()\nk = g()\nh += y\nreturn -k"
+    ),
+    "a variable by its name": "h = x.exp()\nk = locals()['h']\nh += y\nreturn -k",
+    "a renamed variable by its name": "h = x.exp()\nh = h.sum(dim=1)\nreturn -eval('h')",
 }
 
 #: Whole modules with a function `f` of a tensor.
@@ -67,6 +80,31 @@ MODULES = {
         "def t1(n: int) -> int:\n    return n\ndef g(a: M) -> M:\n    for i in range(t1(2)):\n"
         "        a = a + a\n    return a\n"
         "def f(x: M) -> M:\n    return (x + x).relu() * g((x * x).exp())\n"
+    ),
+    "a method of a constant": (
+        "S = 2\ndef f(x: M) -> M:\n    for _ in range(S.bit_length()):\n        x = x * x\n"
+        "    return -x\n"
+    ),
+    "a method of a literal argument": (
+        "def g(x: M, n: int) -> M:\n    for _ in range(n.bit_length()):\n        x = x * x\n"
+        "    return -x\ndef f(x: M) -> M:\n    return g(x, 2)\n"
+    ),
+    "an attribute of a literal argument": (
+        "from types import SimpleNamespace\nn = SimpleNamespace(real=3)\n"
+        "def g(x: M, n: int) -> M:\n    for _ in range(n.real):\n        x = x * x\n"
+        "    return -x\ndef f(x: M) -> M:\n    return g(x, 2)\n"
+    ),
+    "a function with the name of a builtin": (
+        "def int(a): return a\n"
+        "def f(x: M) -> M:\n    g = x.exp()\n    h = int(g)\n    g += x\n    return h * x\n"
+    ),
+    "a constant that a pattern binds": (
+        "EPS = 1\nmatch 2:\n    case EPS: pass\ndef f(x: M) -> M:\n    for i in range(EPS):\n"
+        "        x = x + x\n    return -x\n"
+    ),
+    "an attribute of the module": (
+        "import sys\nEPS = 1\nsys.modules[__name__].EPS = 2\ndef f(x: M) -> M:\n"
+        "    for i in range(EPS):\n        x = x + x\n    return -x\n"
     ),
     "a local with the name of an import": (
         "del torch\ndef f(x: M) -> M:\n    _torch = -(x + x)\n    return -(_torch * x)\n"
@@ -142,6 +180,76 @@ def test_a_constant_of_another_module_with_several_values(again: str) -> None:
     assert "range(2)" not in files["module.py"].text
 
 
+G = "def g(x: M) -> M:\n    return -x\n"
+F = "def f(x: M) -> M:\n    return g(x) + x\n"
+STEPS = "def f(x: M) -> M:\n    for _ in range(N):\n        x = -x\n    return x.exp()\n"
+SHADOWED = STEPS.replace("f(x: M)", "g(x: M, n: int)").replace("N", "max(n, 4)")
+
+
+@pytest.mark.parametrize(
+    ("files", "stays"),
+    [
+        ({"main": "from lib import N\n" + STEPS, "lib": "N = 3\n"}, None),
+        ({"main": "import lib\n" + STEPS.replace("N", "lib.N"), "lib": "N = 3\n"}, None),
+        (
+            {"main": "from pkg import N\n" + STEPS, "pkg/__init__": "from .lib import N\n"}
+            | {"pkg/lib": "N = 3\n"},
+            None,
+        ),
+        (
+            {"main": "import lib\n" + STEPS.replace("N", "lib.N"), "lib": "N = 3\n"}
+            | {"setter": "def go():\n    import lib as k\n    k.N = 2\n"},
+            "range(lib.N)",
+        ),
+        ({"main": "from lib import N\nN = 1\n" + STEPS, "lib": "N = 3\n"}, "range(N)"),
+        (
+            {"main": "from lib import N\nN = 1\ndef f(x: M, n: int = N) -> M:\n    return -x\n"}
+            | {"lib": "N = 3\n"},
+            "int = N",
+        ),
+        (
+            {"pkg/__init__": "c = object()\n" + STEPS.replace("N", "c.N"), "pkg/c": "N = 2\n"},
+            "range(c.N)",
+        ),
+        (
+            {"main": "from pkg import g\n" + F, "pkg/__init__": "from .g import g\n", "pkg/g": G},
+            None,
+        ),
+        (
+            {"main": "from pkg import g\n" + F, "pkg/g": G}
+            | {"pkg/__init__": "from .g import g\ndef g(x): return x.exp()\n"},
+            "g(x) + x",
+        ),
+        (
+            {"main": "from lib import g\ndef f(x: M, n: int) -> M:\n    return g(x, n)\n"}
+            | {"lib": "def max(a, b): return 1\n" + SHADOWED},
+            "return g(x, n)",
+        ),
+        (
+            {"main": "from lib import g\ndef f(x: M, n: int) -> M:\n    return g(x, n)\n"}
+            | {"lib": SHADOWED}
+            | {
+                "main": "from lib import g\nfrom os import sep as max\n"
+                "def f(x: M, n: int) -> M:\n    return g(x, n)\n"
+            },
+            "return g(x, n)",
+        ),
+        ({"lib": G + F, "src/lib": "K = 1\n\n" + F.replace("g(x)", "-x")}, "g(x) + x"),
+    ],
+)
+def test_names_across_files(files: dict[str, str], stays: str | None) -> None:
+    """A name of another file is what it is there, or the function stays as it is."""
+    sources = {f"{name}.py": (HEAD if " M" in text else "") + text for name, text in files.items()}
+    found = normalise(sources)
+    text = found[next(iter(sources))].text
+    if stays is None:
+        assert "(N)" not in text
+        assert "lib.N" not in text
+        assert "g(x) + x" not in text
+    else:
+        assert stays in text
+
+
 def _guards(count: int) -> str:
     lines = "".join(
         f"    if n == {i}:\n        if n == {i + 1}:\n            return -a\n" for i in range(count)
@@ -202,3 +310,66 @@ def test_a_module_that_binds_names_by_text_is_not_trusted() -> None:
         "    for _ in range(STEPS):\n        h = -h\n    return h\n"
     )
     assert "range(2)" not in normalise({"m.py": source})["m.py"].text
+
+
+@pytest.mark.parametrize(
+    ("annotation", "marker"),
+    [
+        ('Float32[np.ndarray, "a b"]', None),
+        ('Float32[jaxtyping.Array, "a b"]', None),
+        ('Float32[Float32[torch.Tensor, "b"], "a"]', None),
+        ('Float32[torch.Tensor | None, "a b"]', None),
+        ('Float32["torch.Tensor", "a b"]', "TensorF32Cpu2D"),
+        ('Annotated[Float32[torch.Tensor, "a b"], "scores"]', "TensorF32Cpu2D"),
+        ('Annotated[Float32[torch.Tensor, "a b"], rt.TensorF32Cpu1D]', None),
+        ("Annotated[torch.Tensor, rt.TensorF32Cpu2D, rt.TensorF32Cpu1D]", None),
+        ("Checked", "TensorF32Cpu2D"),
+        ('"Checked"', "TensorF32Cpu2D"),
+        *((name, None) for name in ("AClass", "AFunction", "Augmented", "Looped", "Deleted")),
+    ],
+)
+def test_annotations_that_are_hard_to_read(annotation: str, marker: str | None) -> None:
+    source = f"""from __future__ import annotations
+from typing import TYPE_CHECKING, Annotated
+import jaxtyping
+import numpy as np
+import rextio_torch.types as rt
+import torch
+from jaxtyping import Float32
+if TYPE_CHECKING:
+    from rextio_torch.types import TensorF32Cpu2D as Checked
+AClass = AFunction = Augmented = Looped = Deleted = rt.TensorF32Cpu2D
+class AClass: ...
+def AFunction(): ...
+Augmented |= None
+for Looped in (): ...
+del Deleted
+def f(x: {annotation}, y: rt.TensorF32Cpu1D) -> rt.TensorF32Cpu1D:
+    return -y
+"""
+    (head, *_) = normalise({"m.py": source})["m.py"].functions["f"].lines
+    assert head.text.startswith(f"def f(x: {f'rt.{marker}' if marker else annotation}, y")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+def test_places_in_files_with_other_line_ends(end: str) -> None:
+    body = "# one\ndef f(x: M) -> M:\n    '''Doc.'''\n    return (\n        -x\n    )\n\n# after\n"
+    found = normalise({"m.py": (HEAD + body).replace("\n", end)})["m.py"]
+    for text, place in (("x.neg()", "-x"), ("after", "after")):
+        before = re.split("\r\n|\r|\n", found.text[: found.text.index(text)])
+        line, column = len(before), len(before[-1]) + 1
+        origin = found.origin(Span(line, column, line, column + len(text)))
+        assert found.file.slice(origin.span) == place
+
+
+def test_a_byte_order_mark_is_left_out_of_the_copy(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    source = f"{HEAD}def f(x: M) -> M:\n    return x.relu()\n"
+    (tmp_path / "project" / "m.py").write_text(source, encoding="utf-8-sig")
+    staged = stage(tmp_path / "project", tmp_path / "copy")
+    assert (staged.folder / "m.py").read_text(encoding="utf-8") == source
+
+
+def test_names_that_python_reads_as_others() -> None:
+    names = "fi = 2\n\ufb01 = 3\n"
+    assert not normalise({"m.py": f"{HEAD}{names}{G}", "other.py": HEAD + G}).get("m.py")

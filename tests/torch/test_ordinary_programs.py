@@ -12,8 +12,8 @@ from support.ordinary_programs import Program, programs
 PROGRAMS = 120
 #: What the grammar is there for; each must come up.
 WANTED = (
-    ast.AnnAssign, ast.AugAssign, ast.Delete, ast.For, ast.If, ast.IfExp, ast.Pass, ast.Pow,
-    ast.Tuple, ast.USub, ast.With,
+    ast.AnnAssign, ast.AugAssign, ast.Break, ast.Continue, ast.Delete, ast.For, ast.If, ast.IfExp,
+    ast.NamedExpr, ast.Pass, ast.Pow, ast.Tuple, ast.USub, ast.While, ast.With,
 )  # fmt: skip
 
 

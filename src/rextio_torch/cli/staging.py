@@ -6,6 +6,7 @@ builds runs the user's own functions wherever native code does not.
 
 from __future__ import annotations
 
+import codecs
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from rextio_torch.explain.files import module_name, parse_files
 from rextio_torch.explain.forms.table import BY_ID, FORMS
 from rextio_torch.explain.join import explain_unseen
 from rextio_torch.explain.model import Explained, Explanation, Finding, Operation, Span
-from rextio_torch.explain.source import Function, SourceFile, label_of
+from rextio_torch.explain.source import Function, SourceFile, label_of, split_lines
 from rextio_torch.normalize.function import Normal
 from rextio_torch.normalize.project import NormalFile, normalize_files
 
@@ -77,6 +78,10 @@ def stage(
             target = folder / path.relative_to(project)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
+            text = path.read_bytes() if normalize and path.suffix == ".py" else b""
+            if text.startswith(codecs.BOM_UTF8):
+                # It is Python, but Rextio does not read it.
+                target.write_bytes(text.removeprefix(codecs.BOM_UTF8))
     if not normalize:
         return Staged(project, folder, {})
     modules = {path: module_name(path, project) for path in sources if path.suffix == ".py"}
@@ -163,7 +168,11 @@ class _Back:
         )
         normal = self.normal(function)
         if normal is None:
-            return found
+            reason = self.left_alone(function)
+            if reason is None or function.native:
+                return found
+            notes = (*found.notes, *([f"not rewritten: {reason}"] if reason else ()))
+            return replace(found, notes=notes, findings=_without_followers(found.findings))
         titles = sorted(BY_ID[form].title for form in normal.applied)
         text = "\n".join(line.text for line in normal.lines)
         findings = _without_followers(found.findings)
@@ -175,6 +184,13 @@ class _Back:
         if file is None:
             return None
         return file.functions.get(function.qualname.removeprefix(f"{file.file.module}."))
+
+    def left_alone(self, function: Explained) -> str | None:
+        """Return why a function was not rewritten, if something in it is not understood."""
+        file = self.labels.get(function.file)
+        if file is None:
+            return None
+        return file.left_alone.get(function.qualname.removeprefix(f"{file.file.module}."))
 
     def inlined(self, functions: tuple[Explained, ...]) -> set[str]:
         """Return the functions that run natively inside the native ones."""
@@ -218,7 +234,7 @@ class _Back:
         normal = self.staged.files.get(Path(file)) if file else None
         if normal is None or type(line) is not int or type(byte) is not int or line < 1:
             return {}
-        lines = normal.text.split("\n")
+        lines = split_lines(normal.text)
         text = lines[line - 1] if line <= len(lines) else ""
         column = len(text.encode()[:byte].decode(errors="ignore")) + 1
         origin = normal.origin(Span(line, column, line, column + 1))

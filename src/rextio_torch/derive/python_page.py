@@ -261,7 +261,8 @@ def _calls(normal: Mapping[str, NormalFile]) -> list[str]:
         "## Functions that call functions",
         "",
         "A call of another function of the project that has tensor annotations, in this or another "
-        "module, is replaced by its body, under other names. A function that returns a tuple of "
+        "module, also by way of a package that imports it, is replaced by its body, under other "
+        "names. A function that returns a tuple of "
         "tensors runs natively inside those that call it; called from Python it is Python.",
         "",
         *_block(_TWO_RESULTS),
@@ -316,7 +317,7 @@ def _modules() -> list[str]:
         "",
         "- Code that runs on import runs before the functions of its file are native, and calls "
         "them in Python.",
-        '- `python -m model` and `python model.py` run the built module from `if __name__ == '
+        "- `python -m model` and `python model.py` run the built module from `if __name__ == "
         '"__main__":` on with native functions, in processes that it spawns too.',
         "- What the project's text does not show is not seen, such as a name that a library "
         "binds in your module. Functions of torch are taken to be torch's own, also where a "
@@ -334,7 +335,9 @@ def _equivalents() -> list[str]:
         "the table, with the options shown; what is not shown must be left out or at its "
         "default. Dimensions may be swapped or counted from the end, the probability of a "
         'dropout may be any, and `a.to` also takes `torch.float` and `"cpu"`. A transposed '
-        "matrix is native on the right of a product only: `x @ w.T` becomes `F.linear(x, w)`.",
+        "matrix is native on the right of a product only: `x @ w.T` becomes `F.linear(x, w)`. "
+        "`a.contiguous()` changes no values, and is left out: of an argument that lies column by "
+        "column, an elementwise result does too.",
         "",
         "| written | is | ranks |",
         "| --- | --- | --- |",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from rextio_torch.explain.source import SourceFile, UnreadableError
@@ -50,7 +51,55 @@ def parse_files(
         except UnreadableError:
             if required(path):
                 raise
+    _add_constants(texts, modules, files)
     names = {file.module: file.names for file in files.values()}
     for file in files.values():
         file.join(names)
     return files
+
+
+def _add_constants(
+    texts: Mapping[Path, bytes], modules: Mapping[Path, str], files: dict[Path, SourceFile]
+) -> None:
+    """Parse also the files that names are imported from, and those that may assign such a name."""
+    paths = {name: path for path, name in modules.items() if path in texts}
+    added: dict[Path, SourceFile | None] = {}
+    names: set[str] = set()
+    wanted = [item for file in files.values() for item in _used(file)]
+    seen = set(wanted)
+    while wanted:
+        module, name = wanted.pop()
+        path = paths.get(module)
+        if path is None or path in files:
+            continue
+        if path not in added:
+            added[path] = _parsed(path, modules)
+        names.add(name)
+        file = added[path]
+        again = file.names.imports.get(name, "") if file is not None else ""
+        further = (again.rpartition(".")[0], again.rpartition(".")[2])
+        if further not in seen:
+            seen.add(further)
+            wanted.append(further)
+    if names:
+        words = b"|".join(re.escape(name.encode()) for name in sorted(names))
+        assigned = re.compile(rb"[.\"'](?:" + words + rb")\b")
+        for path in texts.keys() - files.keys() - added.keys():
+            if assigned.search(texts[path]):
+                added[path] = _parsed(path, modules)
+    files.update((path, file) for path, file in sorted(added.items()) if file is not None)
+
+
+def _used(file: SourceFile) -> Iterator[tuple[str, str]]:
+    """Yield the modules that a file imports something of, each with a name of it."""
+    for name, target in file.names.imports.items():
+        module, _, last = target.rpartition(".")
+        yield module, last
+        for attribute in re.findall(rf"\b{re.escape(name)}\s*\.\s*(\w+)", file.text):
+            yield target, attribute
+
+
+def _parsed(path: Path, modules: Mapping[Path, str]) -> SourceFile | None:
+    with contextlib.suppress(UnreadableError):
+        return SourceFile(path, modules[path])
+    return None

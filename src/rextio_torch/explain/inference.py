@@ -166,6 +166,10 @@ def assigned_names(node: cst.CSTNode, *, imports: bool = True) -> Iterator[str]:
                 yield from target_names(target)
             case cst.FunctionDef(name=name) | cst.ClassDef(name=name) if item is not node:
                 yield name.value
+            case cst.MatchAs(name=cst.Name(value=name)) | cst.MatchStar(name=cst.Name(value=name)):
+                yield name
+            case cst.MatchMapping(rest=cst.Name(value=name)):
+                yield name
             case cst.Import() | cst.ImportFrom() if imports:
                 yield from imported_names(item)
             case cst.AsName(name=name):

@@ -55,6 +55,8 @@ class Names:
 
     module: str
     imports: dict[str, str] = field(default_factory=dict)
+    #: Names that are imported inside `if` or `try` only.
+    conditional: frozenset[str] = frozenset()
     #: `Mat = TensorF32Cpu2D`, as dotted names.
     aliases: dict[str, str] = field(default_factory=dict)
     #: `Mat = Annotated[Tensor, TensorF32Cpu2D]` and other annotations with a name.
@@ -69,8 +71,13 @@ class Names:
         """Collect what the module's own statements bind, also inside `if`, `try` and `with`."""
         names = cls(name)
         package = name if is_package else name.rpartition(".")[0]
+        always = cls(name)
         for statement in statements(module.body):
             names._bind(statement, package)
+        for line in module.body:
+            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                always._bind(statement, package)
+        names.conditional = frozenset(names.imports.keys() - always.imports.keys())
         return names
 
     def _bind(self, statement: cst.CSTNode, package: str) -> None:
@@ -96,6 +103,19 @@ class Names:
                     self._assign(item.target, value)
             case cst.AnnAssign(target=target, value=value):
                 self._assign(target, value)
+            case cst.FunctionDef(name=target) | cst.ClassDef(name=target):
+                self._forget(target)
+            case cst.AugAssign(target=target) | cst.For(target=target) | cst.Del(target=target):
+                self._forget(target)
+
+    def _forget(self, target: cst.CSTNode) -> None:
+        """Note that names stand for something else later on, or for nothing."""
+        if isinstance(target, cst.Name):
+            self.aliases.pop(target.value, None)
+            self.annotations.pop(target.value, None)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._forget(element.value)
 
     def _assign(self, target: cst.BaseExpression, value: cst.BaseExpression | None) -> None:
         if not isinstance(target, cst.Name):
@@ -186,10 +206,9 @@ def _elements(node: cst.Subscript) -> list[cst.BaseExpression]:
     return [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
 
 
-def _jaxtyping(resolved: str, node: cst.Subscript) -> Annotation:
+def _jaxtyping(resolved: str, elements: list[cst.BaseExpression]) -> Annotation:
     """Return what `Float32[Tensor, "batch dim"]` says: a dtype, and one word for each dimension."""
     dtype = {"jaxtyping.Float32": "float32", "jaxtyping.Int64": "int64"}.get(resolved)
-    elements = _elements(node)
     shape = elements[1] if len(elements) == 2 else None
     text = shape.evaluated_value if isinstance(shape, cst.SimpleString) else None
     if dtype is None or not isinstance(text, str) or any(c in text for c in ".*"):
@@ -267,22 +286,45 @@ class Resolver:
             head = dotted_name(node.value) or ""
             resolved = self.target(head) or head
             if resolved.startswith("jaxtyping."):
-                return _jaxtyping(resolved, node)
+                elements = _elements(node)
+                if elements and self._no_tensor(elements[0]):
+                    return Annotation("other")
+                return _jaxtyping(resolved, elements)
+            if resolved in ("typing.Annotated", "typing_extensions.Annotated"):
+                return self._annotated(_elements(node), inner)
             if inner is None:
                 supported = resolved in _CONTAINERS or resolved in _OPTIONAL
                 return Annotation("supported" if supported and self._plain(node) else "other")
             if resolved in _OPTIONAL or resolved == "typing.Union":
                 return Annotation("optional", inner)
-            if resolved in ("typing.Annotated", "typing_extensions.Annotated"):
-                of = self.annotation(_elements(node)[0])
-                known = of.kind in (*ONE_TENSOR, "plain")
-                return Annotation("annotated" if known else of.kind, inner)
             return Annotation("container", inner)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
             if inner is None:
                 return Annotation("supported" if self._plain(node) else "other")
             return Annotation("optional", inner)
         return Annotation("other", inner)
+
+    def _annotated(
+        self, elements: list[cst.BaseExpression], inner: TensorType | None
+    ) -> Annotation:
+        """Say what `Annotated` is: a type, and what is said of it."""
+        of = self.annotation(elements[0]) if elements else MISSING
+        said = {found for item in elements[1:] if (found := self.one_tensor(item)) is not None}
+        if of.kind in ONE_TENSOR and of.tensor is not None:
+            said.add(of.tensor)
+        elif of.kind != "plain":
+            return Annotation("other") if inner is None else Annotation(of.kind, inner)
+        if not said:
+            return Annotation("other")
+        return Annotation("annotated", said.pop()) if len(said) == 1 else Annotation("unsized")
+
+    def _no_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether the array of a `jaxtyping` annotation is another library's, or several types."""
+        if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+            return self.annotation(node).kind != "plain"
+        dotted = dotted_name(node) or ""
+        dotted = self.names.aliases.get(dotted, dotted)
+        return self.target(dotted) not in ("torch.Tensor", "torch.nn.Parameter")
 
     def _named(self, dotted: str) -> Annotation:
         if dotted in _SCALARS:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from rextio_torch.explain.model import Span
 from rextio_torch.explain.names import ONE_TENSOR, Annotation, Names, Resolver, children
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class SourceFile:
         except (cst.ParserSyntaxError, ValueError, RecursionError) as error:
             raise UnreadableError(path, " ".join(str(error).split())) from error
         self.tree = wrapper.module
+        for name in _other_names(parsed.code, self._positions):
+            raise UnreadableError(path, f"Python reads {name} as another name")
         self.text = parsed.code
         self.lines = split_lines(parsed.code)
         self.names = Names.of(self.tree, module, is_package=path.name == "__init__.py")
@@ -132,7 +137,7 @@ class SourceFile:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
+        return line_starts(self.text)
 
     def line(self, number: int) -> str:
         """Return a line of the source."""
@@ -210,13 +215,26 @@ def label_of(path: Path) -> str:
 
 def split_lines(text: str) -> list[str]:
     """Split text where Python ends a line; `str.splitlines` also does at form feeds and more."""
-    return re.split(r"\r\n|\r|\n", text)
+    return _LINE_END.split(text)
+
+
+def line_starts(text: str) -> list[int]:
+    """Return where each line of a text begins."""
+    return [0, *(match.end() for match in _LINE_END.finditer(text))]
 
 
 def parameters(node: cst.Parameters) -> list[cst.Param]:
     """Return all parameters, `*args` and `**kwargs` last."""
     stars = [star for star in (node.star_arg, node.star_kwarg) if isinstance(star, cst.Param)]
     return [*node.posonly_params, *node.params, *node.kwonly_params, *stars]
+
+
+def _other_names(text: str, nodes: Iterable[object]) -> Iterator[str]:
+    """Yield the names that Python normalises to others, such as those with ligatures."""
+    if not unicodedata.is_normalized("NFKC", text):
+        for node in nodes:
+            if isinstance(node, cst.Name) and not unicodedata.is_normalized("NFKC", node.value):
+                yield node.value
 
 
 def _definitions(

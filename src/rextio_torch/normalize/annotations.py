@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from rextio_torch.explain.names import dotted_name
 from rextio_torch.explain.source import SourceFile, parameters
 from rextio_torch.ops.model import TensorType
 
@@ -37,6 +38,9 @@ def marker(file: SourceFile, node: cst.BaseExpression) -> Marked | None:
     found = file.resolver.annotation(node)
     if found.tensor is None or found.kind not in _FORMS:
         return None
+    head = (dotted_name(node) or "").partition(".")[0]
+    if found.kind == "tensor" and head in file.names.conditional:
+        return Marked(found.tensor, "conditional_type")
     return Marked(found.tensor, _FORMS[found.kind])
 
 

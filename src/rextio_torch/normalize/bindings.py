@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from rextio_torch.explain.source import SourceFile
 
 _TYPES = "rextio_torch.types"
 #: What may bind names that are not written there.
-_BY_TEXT = re.compile(r"\b(?:globals|vars|exec|eval)\s*\(")
+_BY_TEXT = re.compile(r"\b(?:globals|vars|exec|eval)\s*\(|\bsys\s*\.\s*modules\b")
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,10 @@ def bindings(file: SourceFile) -> Bindings:
 def binds_by_text(file: SourceFile) -> bool:
     """Whether a module may bind names that are not written in it, as `exec` does."""
     return _BY_TEXT.search(file.text) is not None
+
+
+def is_builtin(file: SourceFile, name: str, *others: SourceFile) -> bool:
+    """Whether a name that is no local one is the builtin of that name, in all of these files."""
+    return hasattr(builtins, name) and not any(
+        name in bindings(item).names or set(item.names.stars) - {_TYPES} for item in (file, *others)
+    )

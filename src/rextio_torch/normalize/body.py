@@ -10,9 +10,13 @@ import libcst as cst
 from rextio_torch.explain.inference import assigned_names, literal, names_in
 from rextio_torch.explain.names import dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.normalize.constants import Literal, literal_value, module_literal
+from rextio_torch.normalize.constants import Constants, defined, literal_value, module_literal
 from rextio_torch.normalize.exits import NotInlinedError, SingleExit
-from rextio_torch.normalize.inference_mode import is_inference_context, is_inference_mode
+from rextio_torch.normalize.inference_mode import (
+    is_inference_context,
+    is_inference_decorator,
+    is_inference_mode,
+)
 from rextio_torch.normalize.order import evaluated_before, reassigns
 from rextio_torch.normalize.statements import (
     Assign,
@@ -31,6 +35,7 @@ from rextio_torch.normalize.statements import (
     Var,
     While,
     in_inference_mode,
+    inside,
     own_statements,
     parts,
 )
@@ -50,11 +55,19 @@ _OPAQUE = (
     cst.ImportFrom,
     cst.Yield,
     cst.Await,
+    # They read variables later, by the names that these have as written.
+    cst.Lambda,
+    cst.GeneratorExp,
 )
+#: Builtins that do so too.
+_BY_NAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 class LeftAloneError(Exception):
-    """The function is not rewritten: it has a form that nothing here understands."""
+    """The function is not rewritten: it has a form that nothing here understands.
+
+    The message says why where the table of forms does not.
+    """
 
 
 @dataclass
@@ -62,10 +75,12 @@ class Bodies:
     """The functions of a project with tensor annotations, and how bodies are read."""
 
     functions: Mapping[str, tuple[SourceFile, Function]]
-    #: Literal constants of modules, `module.NAME`.
-    constants: Mapping[str, Literal]
-    #: Names of modules, `module.NAME`, that have more than one value.
-    unsettled: frozenset[str] = frozenset()
+    constants: Constants
+
+    @property
+    def unsettled(self) -> frozenset[str]:
+        """Names of modules, `module.NAME`, that have more than one value."""
+        return self.constants.unsettled
 
 
 @dataclass
@@ -206,6 +221,16 @@ class _Body:
         starred = any(isinstance(item, cst.StarredElement) for item in target.elements)
         if starred or len(variables) != len(names):
             return (Raw(frame, node),)
+        if isinstance(value, cst.IfExp):
+            then = self.unpacking(frame, node, target, value.body)
+            other = self.unpacking(frame, node, target, value.orelse)
+            if any(isinstance(item, Raw) for item in inside((*then, *other))):
+                # It is the whole statement, not a branch of it.
+                return (Raw(frame, node),)
+            self.applied.add("conditional_expression")
+            return self.with_value(
+                Expr(frame, value.test), lambda found: (If(frame, value, found, then, other),)
+            )
         whole = self.whole_call(Expr(frame, value), variables, node)
         if whole is not None:
             self.applied.add("tuple_unpacking")
@@ -262,7 +287,7 @@ class _Body:
                 )
             case cst.For(target=cst.Name(value=name), iter=iterable, body=body, orelse=orelse):
                 if node.asynchronous is not None:
-                    raise LeftAloneError("async")
+                    raise LeftAloneError
                 inner = self.suite(frame, body)
                 after = self.loop_else(frame, inner, orelse)
                 loop = For(frame, node, Var(frame.number, name), Expr(frame, iterable), inner)
@@ -281,7 +306,7 @@ class _Body:
                     inner = self.suite(frame, body)
                     modes = (is_inference_mode(item, resolver) for item in contexts)
                     return in_inference_mode(inner) if any(modes) else inner
-        raise LeftAloneError(type(node).__name__)
+        raise LeftAloneError
 
     def loop_else(self, frame: Frame, body: Block, orelse: cst.Else | None) -> Block:
         """Return what runs after a loop: without `break` that is its `else`."""
@@ -395,7 +420,7 @@ class _Body:
                 yield from self.special(expr, left)
                 yield from self.special(expr, comparisons[0].comparator)
                 return
-            case cst.Lambda() | cst.BaseComp() | cst.FormattedString():
+            case cst.BaseComp() | cst.FormattedString():
                 return
         for part in parts(node):
             yield from self.special(expr, part)
@@ -441,9 +466,9 @@ class _Body:
         file = expr.frame.file
         if name is None or head in expr.frame.local_names or head in file.names.assigned:
             return None
-        for target in (file.resolver.target(name), f"{file.module}.{name}"):
-            found = self.bodies.functions.get(target or "")
-            if found is not None and (target or "") not in self.calls:
+        for target in (*defined(file, name, self.bodies.unsettled), f"{file.module}.{name}"):
+            found = self.bodies.functions.get(target)
+            if found is not None and target not in self.calls:
                 return found
         return None
 
@@ -456,7 +481,7 @@ class _Body:
         file, function = found
         definition = function.node
         if definition.decorators and not all(
-            is_inference_context(item.decorator, file.resolver) for item in definition.decorators
+            is_inference_decorator(item.decorator, file.resolver) for item in definition.decorators
         ):
             raise NotInlinedError
         if "." in function.name or definition.asynchronous or has_opaque(definition):
@@ -533,7 +558,9 @@ def has_opaque(node: cst.FunctionDef) -> bool:
     """Whether a function has a form that is not rewritten, so that all of it stays as it is."""
 
     def look(node: cst.CSTNode) -> bool:
-        return isinstance(node, _OPAQUE) or any(map(look, parts(node)))
+        called = node.func if isinstance(node, cst.Call) else None
+        named = isinstance(called, cst.Name) and called.value in _BY_NAME
+        return named or isinstance(node, _OPAQUE) or any(map(look, parts(node)))
 
     return look(node.body)
 
@@ -555,7 +582,7 @@ class Plain:
 def plain(bodies: Bodies, file: SourceFile, function: Function) -> Plain:
     """Return a function's body as plain statements; raises `LeftAloneError`."""
     if has_opaque(function.node) or function.node.asynchronous is not None:
-        raise LeftAloneError("a form that is not rewritten")
+        raise LeftAloneError
     body = _Body(bodies)
     body.calls.append(f"{file.module}.{function.name}")
     block = body.suite(body.frame(file, function), function.node.body)

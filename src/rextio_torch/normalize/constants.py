@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from rextio_torch.explain.inference import literal
-from rextio_torch.explain.names import dotted_name
+from rextio_torch.explain.names import Names, dotted_name
 from rextio_torch.explain.source import SourceFile
 from rextio_torch.normalize.statements import Frame
 from rextio_torch.ops.model import OptionValue
@@ -41,19 +41,44 @@ def written_literal(node: cst.BaseExpression) -> Literal | None:
     return Literal(number) if math.isfinite(number) else None
 
 
+@dataclass(frozen=True)
+class Constants:
+    """The literal constants of a project's modules, by `module.NAME`."""
+
+    values: Mapping[str, Literal]
+    #: Names of modules that have more than one value.
+    unsettled: frozenset[str]
+
+
+def defined(file: SourceFile, name: str, unsettled: frozenset[str]) -> Iterator[str]:
+    """Yield what an imported name stands for: `module.NAME`, there or where that imports it."""
+    target = file.resolver.target(name)
+    seen: set[str] = set()
+    while target is not None and target not in unsettled | seen:
+        yield target
+        seen.add(target)
+        module, _, last = target.rpartition(".")
+        names = file.resolver.project.get(module)
+        target = None if names is None else names.imports.get(last)
+
+
 def module_literal(
-    file: SourceFile, node: cst.BaseExpression, constants: Mapping[str, Literal]
+    file: SourceFile, node: cst.BaseExpression, constants: Constants
 ) -> Literal | None:
     """Return the literal that an expression at module level is or names, or None."""
     name = dotted_name(node)
     if name is None or name in _NAMED_LITERALS:
         return written_literal(node)
-    return constants.get(file.resolver.target(name) or f"{file.module}.{name}")
+    if f"{file.module}.{name.partition('.')[0]}" in constants.unsettled:
+        return None
+    if file.resolver.target(name) is not None:
+        targets = defined(file, name, constants.unsettled)
+        return next((constants.values[t] for t in targets if t in constants.values), None)
+    # With a dot it is an attribute of something that the module makes.
+    return None if "." in name else constants.values.get(f"{file.module}.{name}")
 
 
-def literal_value(
-    frame: Frame, node: cst.BaseExpression, constants: Mapping[str, Literal]
-) -> Literal | None:
+def literal_value(frame: Frame, node: cst.BaseExpression, constants: Constants) -> Literal | None:
     """Return the literal that an expression inside a function is or names, or None."""
     name = dotted_name(node)
     if name in frame.literals:
@@ -63,7 +88,7 @@ def literal_value(
     return module_literal(frame.file, node, constants)
 
 
-def module_constants(files: Iterable[SourceFile], again: set[str]) -> dict[str, Literal]:
+def module_constants(files: Iterable[SourceFile], again: set[str]) -> Constants:
     """Return the literals that modules assign at top level, but names with more values, `again`."""
     found: dict[str, Literal] = {}
     for file in files:
@@ -78,7 +103,7 @@ def module_constants(files: Iterable[SourceFile], again: set[str]) -> dict[str, 
             constant = written_literal(value)
             keys = {f"{file.module}.{name}" for name in names} - again
             found |= dict.fromkeys(keys, constant) if constant is not None else {}
-    return found
+    return Constants(found, frozenset(again))
 
 
 def _top_level(file: SourceFile) -> Iterator[cst.CSTNode]:
@@ -94,6 +119,19 @@ class _Rebound(cst.CSTVisitor):
     def __init__(self, file: SourceFile) -> None:
         self.file = file
         self.names: set[str] = set()
+        #: Also those inside functions.
+        self.imports = dict(file.names.imports)
+
+    def visit_Import(self, node: cst.Import) -> None:
+        self._imported(node)
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
+        self._imported(node)
+
+    def _imported(self, node: cst.Import | cst.ImportFrom) -> None:
+        line = cst.Module([cst.SimpleStatementLine([node])])
+        packaged = self.file.path.name == "__init__.py"
+        self.imports |= Names.of(line, self.file.module, is_package=packaged).imports
 
     def visit_Global(self, node: cst.Global) -> None:
         self.names.update(f"{self.file.module}.{item.name.value}" for item in node.names)
@@ -129,9 +167,9 @@ class _Rebound(cst.CSTVisitor):
             self._name(dotted_name(target) or "")
 
     def _name(self, dotted: str) -> None:
-        target = self.file.resolver.target(dotted) if "." in dotted else None
-        if target is not None:
-            self.names.add(target)
+        head, dot, rest = dotted.partition(".")
+        if dot and head in self.imports:
+            self.names.add(f"{self.imports[head]}.{rest}")
 
 
 #: What `_Rebound` looks for; a visit takes as long as parsing, and most files have neither.

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from rextio_torch.explain.inference import TENSOR, is_tensor, literal, names_in
+from rextio_torch.explain.inference import TENSOR, assigned_names, is_tensor, literal, names_in
 from rextio_torch.explain.source import Function, SourceFile
-from rextio_torch.normalize.bindings import bindings
+from rextio_torch.normalize.bindings import bindings, is_builtin
 from rextio_torch.normalize.body import Bodies, LeftAloneError, Plain, plain
 from rextio_torch.normalize.code import Code, joined
 from rextio_torch.normalize.signature import SCALARS, bound_parameters, written_signature
@@ -102,7 +103,7 @@ class _Writer:
         self.body = body
         frame = body.frames[0]
         taken = set(frame.local_names) | names_in(function.node.body)
-        self.values = Values(file, dict(bodies.constants), frame.local_names)
+        self.values = Values(file, bodies.constants, frame.local_names)
         self.reserved = taken | bindings(file).names
         self.lines: list[tuple[int, Code]] = []
         #: How many lines were written, those included that were taken back.
@@ -137,11 +138,12 @@ class _Writer:
         if len(self.lines) > MOST_LINES or self.written > MOST_WRITTEN:
             raise LeftAloneError("too many lines")
 
-    def render(self, expr: Expr, state: _State) -> Value:
+    def render(self, expr: Expr, state: _State, *, test: bool = False) -> Value:
         """Render an expression in a state; one of several lines in parentheses."""
         self.values.env = state.env
-        value = self.values.value(expr)
-        if "\n" in value.code.text:
+        value = self.values.truth(expr) if test else self.values.value(expr)
+        bare = isinstance(expr.node, cst.Tuple) and expr.node not in expr.given
+        if "\n" in value.code.text or (bare and expr.node.lpar):
             return replace(value, code="(" + value.code + ")", atomic=True)
         return value
 
@@ -186,6 +188,9 @@ class _Writer:
                 case For() | While():
                     state = self.loop(statement, state, live(rest, ways), depth)
                 case Raw(frame=frame, node=node):
+                    if any(assigned_names(node)):
+                        # Nothing is known of them.
+                        raise LeftAloneError
                     self.line(depth, self.raw(frame, node, state), statement)
                     names = (frame.var(name) for name in names_in(node))
                     self.share((var for var in names if var is not None), state)
@@ -232,7 +237,8 @@ class _Writer:
                 self.values.applied.add("changed_type")
             elif target.frame == 0 and target.name in self.declared:
                 self.values.applied.add("declared_twice")
-            name = self.declare(target)
+            # Rust has no variable `_`.
+            name = self.declare(Var(-2, "_") if target.name == "_" else target)
             state.homes[target] = (name, value.type)
         own = statement.frame.number == 0 and isinstance(statement.node, cst.AnnAssign)
         annotated = own and not is_tensor(value.type)
@@ -330,7 +336,7 @@ class _Writer:
 
     def branch(self, statement: If, state: _State, ways: Ways, depth: int) -> _State | None:
         """Write an `if`, and what follows it once."""
-        test = self.render(statement.test, state)
+        test = self.render(statement.test, state, test=True)
         header = len(self.lines)
         self.line(depth, "if " + test.code + ":", statement)
         then = self.run(statement.body, state.copy(), ways, depth + 1)
@@ -361,7 +367,7 @@ class _Writer:
 
     def only_test(self, statement: If, test: Value) -> None:
         """Require that the test of an `if` without anything in it cannot raise."""
-        name = test.code.text.isidentifier()
+        name = re.fullmatch(r"\w+( [!=]= [0.]+)?", test.code.text)
         if test.type not in SCALARS or not (name or literal(statement.test.node)[0]):
             raise LeftAloneError("a condition that decides nothing")
 
@@ -398,7 +404,7 @@ class _Writer:
     ) -> _State | None:
         """Write an `if` with what follows it in both branches."""
         self.values.applied.add("first_in_block")
-        test = self.render(statement.test, state)
+        test = self.render(statement.test, state, test=True)
         self.line(depth, "if " + test.code + ":", statement)
         then = self.run((*statement.body, *rest), state.copy(), ways, depth + 1)
         if then is None:
@@ -441,10 +447,11 @@ class _Writer:
         inner = head.copy()
         if isinstance(statement, For):
             code = self.render(statement.iterable, state).code
-            target = statement.target
+            target, frame = statement.target, statement.frame
             if target in after:
                 raise LeftAloneError("the variable of a loop, read after it")
-            kind = "int" if code.text.startswith("range(") else None
+            counted = code.text.startswith("range(") and "range" not in frame.local_names
+            kind = "int" if counted and is_builtin(frame.file, "range") else None
             inner.homes.pop(target, None)
             # Loops may share the name of their variable.
             again = target.frame == 0 and target.name in self.loop_names
@@ -454,7 +461,7 @@ class _Writer:
             inner.homes[target] = (name, kind)
             self.line(depth, f"for {name} in " + code + ":", statement)
         else:
-            test = self.render(statement.test, state)
+            test = self.render(statement.test, state, test=True)
             self.line(depth, "while " + test.code + ":", statement)
         size = len(self.lines)
         try:

@@ -20,6 +20,7 @@ def importable(
         if (target == path or target.startswith(path + "."))
         and name not in hidden
         and name not in file.names.assigned
+        and name not in file.names.conditional
         and name not in bindings(file).unsettled
     ]
     if names:

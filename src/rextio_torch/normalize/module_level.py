@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from rextio_torch.explain.forms.module import EVALUATED_ANNOTATION, MODULE_DECORATOR, ROWS
+from rextio_torch.explain.forms.module import EVALUATED_ANNOTATION, LEFT_OUT, MODULE_DECORATOR
 from rextio_torch.explain.inference import assigned_names
 from rextio_torch.explain.source import Function, SourceFile
 from rextio_torch.normalize.bindings import bindings, binds_by_text
@@ -49,8 +49,8 @@ def left_out(
         return ModuleLevel()
     found = [
         (file.offsets(node)[0], form)
-        for form in ROWS
-        if form.rewritten is not None and form.detect_in_file is not None
+        for form in LEFT_OUT
+        if form.detect_in_file is not None
         for node in form.detect_in_file(file)
         # Assigning to a module of the project binds its name anew for everyone.
         if form.scope == "file" or isinstance(node, cst.Call)
@@ -64,7 +64,7 @@ def left_out(
         if any(item is it.node and it.name in undecorated for it in inside):
             # Its decorators are gone.
             forms = [form for form in forms if form is not MODULE_DECORATOR]
-        if all(form is EVALUATED_ANNOTATION for form in forms):
+        if not forms:
             continue
         set_aside += inside
         lines = "".join(f"{name} = None\n" for name in dict.fromkeys(_bound(item)))
@@ -76,7 +76,8 @@ def left_out(
         break_before = "" if file.text.endswith("\n") else "\n"
         code = Code(break_before + lines).at(Origin(file, file.span(last)))
         edits.append((end, end, code))
-    future = any(form is EVALUATED_ANNOTATION for _, form in found)
+    detect = EVALUATED_ANNOTATION.detect_in_file
+    future = detect is not None and any(True for _ in detect(file))
     return ModuleLevel(tuple(edits), tuple(set_aside), future)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 import libcst as cst
 
 from rextio_torch.explain.model import Span
-from rextio_torch.explain.source import Function, SourceFile
+from rextio_torch.explain.source import Function, SourceFile, line_starts, split_lines
 from rextio_torch.normalize.annotations import marker
 from rextio_torch.normalize.bindings import bindings
 from rextio_torch.normalize.body import Bodies, LeftAloneError
@@ -95,10 +96,7 @@ def _exact(mark: Mark, text: str, start: int, end: int) -> Origin:
 
 def _offset(text: str, line: int, column: int) -> int:
     """Return the place of a line, counted from 0, and a column, counted from 1."""
-    offset = 0
-    for _ in range(line):
-        offset = text.find("\n", offset) + 1
-    return offset + column - 1
+    return line_starts(text)[line] + column - 1
 
 
 def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> list[NormalFile]:
@@ -108,19 +106,24 @@ def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> l
     `module.function`, are also marked to stay on Python.
     """
     files = list(files)
-    functions = {file.module: list(file.functions()) for file in files}
+    functions = {file.path: list(file.functions()) for file in files}
     elsewhere = rebound(files)
     again = elsewhere | {
         f"{file.module}.{name}" for file in files for name in bindings(file).unsettled
     }
+    modules = Counter(file.module for file in files)
+    for file in files:
+        if modules[file.module] > 1:
+            # Two files of one name, such as `model.py` and `src/model.py`: either may be meant.
+            again |= {f"{file.module}.{name}" for name in bindings(file).names}
     callable_functions = {
         name: (file, function)
         for file in files
-        for function in functions[file.module]
+        for function in functions[file.path]
         if not function.parents and (name := f"{file.module}.{function.name}") not in again
     }
-    bodies = Bodies(callable_functions, module_constants(files, again), frozenset(again))
-    return [_file(bodies, file, functions[file.module], elsewhere, kept) for file in files]
+    bodies = Bodies(callable_functions, module_constants(files, again))
+    return [_file(bodies, file, functions[file.path], elsewhere, kept) for file in files]
 
 
 def _file(
@@ -208,11 +211,11 @@ def _parts(text: str, edits: list[tuple[int, int, Code]]) -> Iterator[Part]:
     for start, end, code in [*edits, (len(text), len(text), Code(""))]:
         kept = text[at:start]
         if kept:
-            yield Part(line, kept, kept_from=text.count("\n", 0, at) + 1)
-            line += kept.count("\n")
+            yield Part(line, kept, kept_from=len(split_lines(text[:at])))
+            line += len(split_lines(kept)) - 1
         if code.text:
             yield Part(line, code.text, marks=code.marks)
-            line += code.text.count("\n")
+            line += len(split_lines(code.text)) - 1
         at = end
 
 

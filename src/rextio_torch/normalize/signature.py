@@ -10,7 +10,7 @@ from rextio_torch.explain.source import SourceFile, parameters
 from rextio_torch.normalize.annotations import marker
 from rextio_torch.normalize.code import Code
 from rextio_torch.normalize.constants import module_literal
-from rextio_torch.normalize.inference_mode import is_inference_context
+from rextio_torch.normalize.inference_mode import is_inference_decorator
 from rextio_torch.normalize.statements import Frame, Var
 from rextio_torch.normalize.values import Bound, Values
 
@@ -47,7 +47,7 @@ def written_signature(frame: Frame, values: Values) -> Code:
         code, at = code + file.text[at:begin] + values.code(frame, part, text), end
     code = "def " + code + file.text[at : _after_colon(file, node)]
     for decorator in reversed(node.decorators):
-        if is_inference_context(decorator.decorator, file.resolver):
+        if is_inference_decorator(decorator.decorator, file.resolver):
             values.applied.add("decorator")
         else:
             code = f"@{values.text(frame, decorator.decorator)}\n" + code

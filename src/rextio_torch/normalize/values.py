@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -19,9 +18,10 @@ from rextio_torch.explain.inference import (
 from rextio_torch.explain.names import dotted_name
 from rextio_torch.explain.source import SourceFile
 from rextio_torch.normalize.arguments import Argument, bind, rendered_options, tensor_type
+from rextio_torch.normalize.bindings import is_builtin
 from rextio_torch.normalize.body import LeftAloneError
 from rextio_torch.normalize.code import Code, Origin, joined
-from rextio_torch.normalize.constants import Literal, literal_value
+from rextio_torch.normalize.constants import Constants, Literal, literal_value
 from rextio_torch.normalize.equivalents import EQUIVALENTS, Equivalent, Named
 from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.statements import Expr, Frame, Var, parts
@@ -44,10 +44,12 @@ _SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
     cst.MatrixMultiply: "@",
 }
 _IN_PARENTHESES = (cst.BinaryOperation, cst.IfExp, cst.NamedExpr, cst.Comparison)
+#: What numbers are compared with.
+_ZERO = {"int": "0", "float": "0.0"}
 _OPENING = re.compile(r"\(\s*$")
 _CLOSING = re.compile(r"\s*\)")
 #: Nodes whose names are not the function's own.
-_OWN_SCOPE = (cst.Lambda, cst.BaseComp, cst.FormattedString)
+_OWN_SCOPE = (cst.BaseComp, cst.FormattedString)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Values:
     """Renders the expressions of one function."""
 
     file: SourceFile
-    constants: dict[str, Literal]
+    constants: Constants
     #: The function's own names, which hide those of the module.
     local_names: frozenset[str]
     #: Ids of the forms that were rewritten.
@@ -153,7 +155,7 @@ class Values:
             case cst.Comparison():
                 tensors = self.spliced(expr)
                 return replace(tensors, type="bool")
-            case cst.Lambda() | cst.BaseComp():
+            case cst.BaseComp():
                 return self.own_scope(expr)
             case cst.NamedExpr():
                 # It may not run, or run again: what its name is afterwards is not known.
@@ -193,8 +195,8 @@ class Values:
         if target is not None:
             return self.imported(target)
         head = dotted.partition(".")[0]
-        builtin = hasattr(builtins, head) and head not in frame.file.names.assigned
-        if head in self.local_names or (frame.file is not self.file and not builtin):
+        hidden = head in self.local_names or head in frame.local_names
+        if hidden or not (frame.file is self.file or is_builtin(frame.file, head, self.file)):
             raise LeftAloneError(f"{dotted} of an inlined function is something else here")
         return dotted
 
@@ -207,12 +209,12 @@ class Values:
     def own_scope(self, expr: Expr) -> Value:
         """Render what has names of its own, as it is."""
         if any(assigned_names(expr.node)):
-            raise LeftAloneError("an assignment expression inside a comprehension or lambda")
+            raise LeftAloneError("an assignment expression inside a comprehension")
         for name in names_in(expr.node):
             var = expr.frame.var(name)
             bound = None if var is None else self.env.get(var)
             if name in expr.frame.literals or (bound is not None and bound.name != name):
-                raise LeftAloneError("a renamed variable inside a comprehension or lambda")
+                raise LeftAloneError("a renamed variable inside a comprehension")
         return Value(self.code(expr.frame, expr.node))
 
     def spliced(self, expr: Expr, kind: str | None = None) -> Value:
@@ -253,6 +255,28 @@ class Values:
                 return found
         kind = "bool" if isinstance(node.operator, cst.Not) else operand.type
         return self.splice(expr, [(node.expression, operand.code)], kind)
+
+    def truth(self, expr: Expr) -> Value:
+        """Render a condition: of a number, whether it is not zero."""
+        node = expr.node
+        if node not in expr.given:
+            match node:
+                case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                    operand = self.value(expr.part(inner))
+                    if operand.type in _ZERO:
+                        return self.compared(expr, operand, "==")
+                    return self.splice(expr, [(inner, self.truth(expr.part(inner)).code)], "bool")
+                case cst.BooleanOperation(left=left, right=right):
+                    both = [(part, self.truth(expr.part(part)).code) for part in (left, right)]
+                    return self.splice(expr, both, None)
+        value = self.value(expr)
+        return self.compared(expr, value, "!=") if value.type in _ZERO else value
+
+    def compared(self, expr: Expr, value: Value, symbol: str) -> Value:
+        """Render a comparison of a number with zero."""
+        self.applied.add("truth")
+        code = value.operand + f" {symbol} {_ZERO[value.type or 'int']}"
+        return Value(code.at(self.origin(expr.frame, expr.node)), "bool")
 
     def binary(self, expr: Expr, node: cst.BinaryOperation) -> Value:
         """Render a binary operator: of tensors as the table of operators has it."""
@@ -306,7 +330,7 @@ class Values:
         """Render an attribute of a tensor, or a dotted name."""
         dotted = dotted_name(node)
         head = (dotted or "").partition(".")[0]
-        if dotted is not None and (expr.frame.var(head) is None or head in expr.frame.literals):
+        if dotted is not None and expr.frame.var(head) is None:
             return self.outer_name(expr, node)
         receiver = self.value(expr.part(node.value))
         if is_tensor(receiver.type):
@@ -315,7 +339,7 @@ class Values:
             if found is not None:
                 self.applied.add("attribute")
                 return found
-        return self.splice(expr, [(node.value, receiver.code)], None)
+        return self.splice(expr, [(node.value, _before_dot(receiver))], None)
 
     # Calls
 
@@ -340,7 +364,7 @@ class Values:
         elif isinstance(node.func, cst.Attribute):
             receiver = self.value(expr.part(node.func.value))
             written = ("method", node.func.attr.value)
-            found.append((node.func.value, receiver.code))
+            found.append((node.func.value, _before_dot(receiver)))
         else:
             written = ("builtin", dotted or "")
             if dotted is None or expr.frame.number > 0:
@@ -356,14 +380,19 @@ class Values:
         ]
         found += [(item.node, item.value.code) for item in arguments]
         if written[0] == "builtin":
-            kinds = {"len": "int", "int": "int", "float": "float", "bool": "bool", "abs": None}
-            return self.splice(expr, found, kinds.get(written[1]))
+            return self.splice(expr, found, self.builtin_type(expr.frame, written[1]))
         if receiver is not None:
             if not is_tensor(receiver.type):
                 return self.splice(expr, found, None)
             assert isinstance(node.func, cst.Attribute)
             arguments.insert(0, Argument(None, node.func.value, receiver))
         return self.operation(expr, node, written, arguments, found)
+
+    def builtin_type(self, frame: Frame, name: str) -> str | None:
+        """Return the type of what a builtin gives, if its name is that of the builtin here."""
+        if name in frame.local_names or not is_builtin(frame.file, name):
+            return None
+        return {"len": "int", "int": "int", "float": "float", "bool": "bool"}.get(name)
 
     def operation(
         self,
@@ -516,6 +545,12 @@ class Values:
         return self.operator_call(_BY_ID["linear"], [operands[0], operands[1].transposed], origin)
 
 
+def _before_dot(receiver: Value) -> Code:
+    """Return a receiver's text; `2.real` is no Python."""
+    number = receiver.code.text[:1].isdigit()
+    return "(" + receiver.code + ")" if number else receiver.code
+
+
 def _preferred(operator: Operator, operands: list[Value]) -> Spelling:
     """Return how to write an operator; Rextio takes no method of an expression in parentheses."""
     as_method = len(operands) == 1 and operands[0].atomic
@@ -549,6 +584,8 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: str | None, right: str | None)
         return None
     if isinstance(operator, cst.Divide) or "float" in (left, right):
         return "float"
+    if left == right == "bool" and isinstance(operator, (cst.BitAnd, cst.BitOr, cst.BitXor)):
+        return "bool"
     return "int"
 
 

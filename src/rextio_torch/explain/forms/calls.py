@@ -216,8 +216,7 @@ UNKNOWN_METHOD = Form(
     id="unknown_method",
     title="a tensor's method that is not in the operator table",
     reason="docs/operators.md lists what runs natively.",
-    advice="Write it with those operators, or leave it out: results are detached and "
-    "contiguous anyway.",
+    advice="Write it with those operators, or leave it out: results are detached anyway.",
     rewritten="Some are another operator under a different name or do nothing at inference: "
     "`x.mm(w)`, `x.add(y)`, `x.detach()` and more.",
     except_where="docs/python.md does not list it",

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from rextio_torch.explain.forms.examples import RELU
+from rextio_torch.explain.inference import imported_names
 from rextio_torch.explain.model import Form
 from rextio_torch.explain.names import children, dotted_name, statements
 from rextio_torch.explain.source import SourceFile, parameters
+from rextio_torch.ops.model import TYPES_BY_MARKER
 
 _PURE_DECORATORS = frozenset(
     {
@@ -364,7 +366,43 @@ print(example.f(torch.zeros(2, 2)))
     scope="project",
 )
 
+
+def _conditional_types(file: SourceFile) -> Iterator[cst.CSTNode]:
+    """Yield the imports of tensor types that are inside another statement."""
+    top = [line for line in file.tree.body if isinstance(line, cst.SimpleStatementLine)]
+    always = {id(statement) for line in top for statement in line.body}
+    for statement in statements(file.tree.body):
+        if isinstance(statement, cst.ImportFrom) and id(statement) not in always:
+            targets = map(file.names.imports.get, imported_names(statement))
+            if any(target in TYPES_BY_MARKER for target in targets):
+                yield statement
+
+
+CONDITIONAL_TYPE = Form(
+    code="RXTP-FORM-097",
+    id="conditional_type",
+    title="a tensor type that is imported inside if or try",
+    reason="Rextio does not take a type from an import that may not run, as under "
+    "`if TYPE_CHECKING:`.",
+    advice="Import it outside.",
+    rewritten="Imported outside, under another name.",
+    example="""\
+if torch:
+    from rextio_torch.types import TensorF32Cpu2D as Matrix
+
+
+def f(x: Matrix) -> Matrix:
+    return x.relu()
+""",
+    instead=RELU,
+    detect_in_file=_conditional_types,
+    scope="file",
+)
+
+#: The statements that the front end leaves out.
+LEFT_OUT = (MODULE_CALL, MODULE_DECORATOR, BASE_CLASS, MODULE_STATEMENT, PROJECT_CALL)
 ROWS = (
+    CONDITIONAL_TYPE,
     MODULE_CALL,
     MODULE_DECORATOR,
     BASE_CLASS,

@@ -230,6 +230,8 @@ TRUTH = Form(
     title="the truth of what is no bool",
     reason="A native condition is a bool. Of a tensor only the run time knows it.",
     advice="Compare a scalar: `n != 0`.",
+    rewritten="`if n:` becomes `if n != 0:`, of an int or float; `not n` becomes `n == 0`.",
+    except_where="it is a tensor, a string or a list, or no part of a condition",
     example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     if n:
