@@ -127,7 +127,7 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         "while n:\n    n = n - 1\n    x = x.U()\nreturn x O y",
         "if not n and flag or n - 1:\n    return E.U()\nreturn x O y",
         "return x.U() if n else y O x",
-        "k = n - 0.5\nif k + 0.5:\n    return x O y\nreturn x.U()",
+        "k = 0.5\nif flag:\n    k = 0.0\nif k:\n    return x O y\nreturn x.U()",
         "if n - 1:\n    pass\nelse:\n    x = x O y\nreturn E.U()",
     ),
     "tuple_unpacking": (

@@ -66,7 +66,7 @@ AROUND = {
     "the function itself": ("f = print(f)\n", "g"),
     "the function by setattr": (
         "import sys\n\nsetattr(sys.modules[__name__], 'f', print)\n",
-        "f g",
+        "g",
     ),
 }
 FUNCTIONS = """\
