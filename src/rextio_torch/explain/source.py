@@ -50,7 +50,7 @@ class SourceFile:
             raise UnreadableError(path, " ".join(str(error).split())) from error
         self.tree = wrapper.module
         self.text = parsed.code
-        self.lines = split_lines(parsed.code)
+        self.lines = split_lines(self.text)
         self.names = Names.of(self.tree, module, is_package=path.name == "__init__.py")
         self.resolver = Resolver(self.names, {})
         #: The functions with tensor annotations of the whole project, `module.function`.
