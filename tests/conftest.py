@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 from support.engines import variant
 from support.native import native_project
 
 __all__ = ["native_project", "variant"]
+
+# The tests start hundreds of interpreters: without bytecode each compiles whatever it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

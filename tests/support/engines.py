@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 import torch
@@ -24,21 +25,25 @@ RUNNING = ["fused"]
 def is_available(variant: str) -> bool:
     """Whether this machine has the instruction set of a variant; needs a loaded native module."""
     simd = variant.partition("-")[2]
-    return not simd or simd in engine().available_simd
+    return not simd or simd in _available_simd()
+
+
+@cache
+def _available_simd() -> tuple[str, ...]:
+    return engine().available_simd
 
 
 @contextmanager
 def running_on(variant: str) -> Iterator[None]:
     """Run native functions on an engine and instruction set."""
     name, _, simd = variant.partition("-")
-    available = engine().available_simd
-    configure(name, simd or available[0])
+    configure(name, simd or _available_simd()[0])
     RUNNING.append(name)
     try:
         yield
     finally:
         RUNNING.pop()
-        configure("fused", available[0])
+        configure("fused", _available_simd()[0])
 
 
 @pytest.fixture(params=VARIANTS, scope="module")

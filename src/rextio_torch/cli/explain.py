@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -22,8 +21,8 @@ from rextio_torch.cli.files import read_toml
 from rextio_torch.cli.isolation import Isolation, kept_lines, noted
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
-from rextio_torch.cli.report import parse_errors
-from rextio_torch.cli.rextio import generator_failure, not_python
+from rextio_torch.cli.report import parse_errors, read_report
+from rextio_torch.cli.rextio import generate, generator_failure, not_python
 from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
 from rextio_torch.cli.toolchain import Toolchain
@@ -75,7 +74,7 @@ def _explain_in(
     tools = Toolchain.of(environment.for_building(), project)
     with tempfile.TemporaryDirectory(prefix="rextio-torch-explain-") as folder:
         staged = stage(project, Path(folder) / project.name, normalize=normalize)
-        report = check_report(staged, tools, enabled)
+        report, stopped = check_report(staged, tools, enabled)
         listed = {Path(module.get("file_path", "")) for module in report.get("modules", ())}
         inside = wanted.relative_to(project) if wanted.is_relative_to(project) else "."
         copied = staged.folder / inside
@@ -86,11 +85,10 @@ def _explain_in(
                 found="one that .rextioignore or a folder's name (build, dist, venv, …) excludes",
                 repair=f"take it out of {project / '.rextioignore'}, or move it",
             )
-        stopped = None
-        if report.get("accepted_native"):
-            staged, stopped = _translated(staged, tools, enabled, isolate=normalize)
+        if stopped is not None and normalize:
+            staged, stopped = _isolated(staged, tools, enabled)
         if staged.kept:
-            report = noted(check_report(staged, tools, enabled), staged.kept)
+            report = noted(check_report(staged, tools, enabled)[0], staged.kept)
         try:
             answer = explain(
                 staged.folder,
@@ -159,10 +157,13 @@ def _enabled(project: Path) -> tuple[list[str], tuple[str, ...]]:
     return [*enabled, versions.PLUGIN_ID], (note,)
 
 
-def check_report(staged: Staged, tools: Toolchain, enabled: list[str]) -> dict[str, Any]:
-    """Return what `rextio check` says of a project's copy."""
-    options = [part for name in enabled for part in ("--enable-plugin", name)]
-    command = [tools.rextio.path, "check", str(staged.folder), "--format", "json", "--no-report"]
+def check_report(
+    staged: Staged, tools: Toolchain, enabled: list[str]
+) -> tuple[dict[str, Any], str | None]:
+    """Return what `rextio check` says of a project's copy, and why Rextio writes no Rust for it.
+
+    `rextio generate` leaves that report beside its own: one process and one analysis for both.
+    """
     if not tools.rextio.path:
         raise CliError(
             "rextio cannot be run",
@@ -170,38 +171,31 @@ def check_report(staged: Staged, tools: Toolchain, enabled: list[str]) -> dict[s
             found=tools.rextio.problem,
             repair="rextio-torch doctor",
         )
-    done = tools.environment.run(*command, *options, cwd=staged.folder)
+    done = generate(staged.folder, tools, enabled)
     try:
-        report = json.loads(done.stdout)
-    except ValueError:
+        report = read_report(staged.folder, "check.json")
+    except CliError:
         raise _no_report(staged.project, done) from None
-    errors = parse_errors(users_report(report, staged)) if isinstance(report, dict) else []
+    errors = parse_errors(users_report(report, staged))
     if errors:
         raise not_python(staged.project, errors)
-    if not isinstance(report, dict):
-        raise _no_report(staged.project, done)
-    return report
+    return report, generator_failure(done) if report.get("accepted_native") else None
 
 
-def _translated(
-    staged: Staged, tools: Toolchain, enabled: list[str], *, isolate: bool
-) -> tuple[Staged, str | None]:
+def _isolated(staged: Staged, tools: Toolchain, enabled: list[str]) -> tuple[Staged, str | None]:
     """Return the copy that Rextio writes Rust for, or the same and why it writes none."""
 
-    def generate(copy: Staged) -> None:
-        failure = generator_failure(copy.folder, tools, enabled)
+    def translate(copy: Staged) -> None:
+        failure = generator_failure(generate(copy.folder, tools, enabled))
         if failure is not None:
             raise CliError(failure)
 
     try:
-        if not isolate:
-            generate(staged)
-            return staged, None
         # As a build does.
         isolation = Isolation(tools, Display(Console(quiet=True)), enabled)
-        return isolation.run(generate, staged)[1], None
+        return isolation.run(translate, staged)[1], None
     except CliError as error:
-        return stage(staged.project, staged.folder, normalize=isolate), error.message
+        return stage(staged.project, staged.folder), error.message
 
 
 def _no_report(project: Path, done: Completed) -> CliError:
@@ -221,7 +215,7 @@ def _no_report(project: Path, done: Completed) -> CliError:
     before, traceback, _ = output.partition(TRACEBACK)
     detail = before + output.splitlines()[-1] if traceback else output[-2000:]
     return CliError(
-        f"rextio check gave no report (exit status {done.returncode})",
+        f"rextio generate gave no report (exit status {done.returncode})",
         detail=detail or "it wrote nothing",
         repair=f"rextio-torch doctor {project}",
     )

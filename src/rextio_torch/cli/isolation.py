@@ -23,7 +23,7 @@ from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import write_atomically
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import functions, read_report
-from rextio_torch.cli.rextio import generator_failure
+from rextio_torch.cli.rextio import generate, generator_failure
 from rextio_torch.cli.staging import Staged, stage
 from rextio_torch.cli.toolchain import Toolchain
 from rextio_torch.explain.join import NOT_BUILT, NOT_BUILT_ADVICE
@@ -92,7 +92,7 @@ class Isolation:
             def failure(count: int) -> str | None:
                 kept = {**staged.kept, **dict.fromkeys(names[count:], "")}
                 copy = stage(staged.project, folder, kept=kept)
-                return generator_failure(copy.folder, self.tools, self.enabled)
+                return generator_failure(generate(copy.folder, self.tools, self.enabled))
 
             counts = range(len(names) + 1)
             count = bisect_left(counts, True, key=lambda count: failure(count) is not None)

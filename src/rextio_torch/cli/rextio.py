@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rextio_torch.cli.environment import TRACEBACK
+from rextio_torch.cli.environment import TRACEBACK, Completed
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import write_atomically
 from rextio_torch.cli.progress import Display
@@ -48,11 +48,15 @@ def run_rextio(
         raise _failure(command, staged, status, output)
 
 
-def generator_failure(folder: Path, tools: Toolchain, enabled: Sequence[str]) -> str | None:
-    """Return why Rextio writes no Rust for what its analysis accepts, or None if it does."""
+def generate(folder: Path, tools: Toolchain, enabled: Sequence[str]) -> Completed:
+    """Run `rextio generate` on a project's copy; it analyses first, and leaves both reports."""
     options = [part for name in enabled for part in ("--enable-plugin", name)]
     command = [tools.rextio.path, "generate", str(folder), "--fallback=cpython", *options]
-    done = tools.environment.run(*command, cwd=folder)
+    return tools.environment.run(*command, cwd=folder)
+
+
+def generator_failure(done: Completed) -> str | None:
+    """Return why Rextio wrote no Rust for what its analysis accepts, or None if it did."""
     if done.returncode == 0:
         return None
     said = (done.stdout + done.stderr).strip().splitlines() or ["it wrote nothing"]

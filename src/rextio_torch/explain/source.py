@@ -55,7 +55,7 @@ class SourceFile:
         for name in _other_names(parsed.code, self._positions):
             raise UnreadableError(path, f"Python reads {name} as another name")
         self.text = parsed.code
-        self.lines = split_lines(parsed.code)
+        self.lines = split_lines(self.text)
         self.names = Names.of(self.tree, module, is_package=path.name == "__init__.py")
         self.resolver = Resolver(self.names, {})
         #: The functions with tensor annotations of the whole project, `module.function`.

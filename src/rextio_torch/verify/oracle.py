@@ -119,9 +119,10 @@ class Expectation:
         if result.dtype != torch.float32:
             return 0
         centre = self.expected.double() if self.exact is None else self.exact
+        counted = result.isfinite() & centre.isfinite() & (result != self.expected)
+        result, centre = result[counted], centre[counted]
         distance = (result.double() - centre).abs() / spacing(centre)
-        counted = distance[result.isfinite() & centre.isfinite() & (result != self.expected)]
-        return int(counted.max().ceil()) if counted.numel() else 0
+        return int(distance.max().ceil()) if distance.numel() else 0
 
     def _difference(self, result: torch.Tensor, wrong: torch.Tensor, *, exactly: bool) -> str:
         index = tuple(wrong.nonzero()[0].tolist())
