@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 
 #: What the extra `cli` installs; the plugin itself needs none of them.
@@ -20,6 +21,9 @@ REQUIRED_MODULES = (
 
 def main() -> None:
     """Run the command line, or say in one line what to install for it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Ctrl-C before a command has begun is no error of the program: no traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     missing = [name for name in REQUIRED_MODULES if importlib.util.find_spec(name) is None]
     if missing:
         print(

@@ -22,7 +22,7 @@ from rextio_torch.cli.layout import require_project, write_origin
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import build_folder, check_initialised
-from rextio_torch.cli.publish import publish
+from rextio_torch.cli.publish import finish, publish
 from rextio_torch.cli.report import INLINED, Function, functions, read_report, with_reason
 from rextio_torch.cli.rextio import run_rextio
 from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
@@ -106,6 +106,7 @@ def build(
         seconds["lock"] = time.monotonic() - waited
         folder.folder.mkdir(parents=True, exist_ok=True)
         write_origin(folder.folder, tools.environment, project)
+        finish(project)
 
         begun = time.monotonic()
         source_id = source.source_id(project, environment)

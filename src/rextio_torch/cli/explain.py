@@ -23,7 +23,7 @@ from rextio_torch.cli.isolation import Isolation, kept_lines, noted
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
 from rextio_torch.cli.report import parse_errors
-from rextio_torch.cli.rextio import generator_failure, not_python
+from rextio_torch.cli.rextio import generator_failure, not_python, not_readable
 from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
 from rextio_torch.cli.toolchain import Toolchain
@@ -201,17 +201,9 @@ def _translated(
 
 def _no_report(project: Path, done: Completed) -> CliError:
     """Say why Rextio gave no report; it ends with a traceback at a file that it cannot read."""
-    for path in source_files(project):
-        try:
-            path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            return CliError(
-                f"{path} cannot be read",
-                expected="a readable file in UTF-8",
-                found=str(reason),
-                repair="repair the file, or name it in .rextioignore and run the command again",
-            )
+    unreadable = not_readable(project)
+    if unreadable is not None:
+        return unreadable
     output = (done.stderr or done.stdout).rstrip()
     before, traceback, _ = output.partition(TRACEBACK)
     detail = before + output.splitlines()[-1] if traceback else output[-2000:]

@@ -116,7 +116,7 @@ class ParseError:
     """A file that Rextio could not parse."""
 
     file: str
-    line: int
+    line: int | None
     message: str
 
 

@@ -44,8 +44,10 @@ def source_files(project: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(project):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         for name in sorted(names):
-            if name.endswith((".py", ".pyi")):
-                yield Path(parent) / name
+            path = Path(parent) / name
+            # Not a link to nothing, nor a pipe, which would be waited for.
+            if name.endswith((".py", ".pyi")) and path.is_file():
+                yield path
 
 
 def project_folders(folder: Path) -> Iterator[Path]:

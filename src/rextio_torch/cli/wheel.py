@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import sysconfig
 import tempfile
 from dataclasses import dataclass
@@ -104,11 +105,7 @@ def make_wheel(
         ) from error
     native = next(data for path, data in built.items() if path.startswith("_rextio_native."))
     if source_ids(native) != [source_id]:
-        raise CliError(
-            "another build changed the module while the wheel was being made",
-            expected=f"a module of source {source_id[:12]}",
-            repair=f"let no other build run in {project}, then rextio-torch wheel {project}",
-        )
+        raise _changed(project)
     others = other_licenses(project, environment)
     wheel = write_wheel(options.out or project / FOLDER, project, metadata, content, others)
     return WheelResult(wheel, metadata, content, source_id)
@@ -117,11 +114,28 @@ def make_wheel(
 def built_files(project: Path) -> dict[str, bytes]:
     """Return the files of a project's last build by their paths there."""
     folder = python_path(project)
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    try:
+        before = folder.stat().st_ino
+        files = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and "__pycache__" not in path.relative_to(folder).parts
+        }
+        after = folder.stat().st_ino
+    except FileNotFoundError as error:
+        raise _changed(project) from error
+    # A build is replaced as a whole.
+    if after != before:
+        raise _changed(project)
+    return files
+
+
+def _changed(project: Path) -> CliError:
+    return CliError(
+        "another build changed the module while the wheel was being made",
+        expected="no other build while it is read",
+        repair=f"let no other build run in {project}, then rextio-torch wheel {project}",
+    )
 
 
 def other_licenses(project: Path, environment: Environment) -> str:
@@ -166,7 +180,8 @@ def read_metadata(project: Path, options: Options) -> StandardMetadata:
             if data["dynamic"] == ["version"]
             else f"write {names} into [project] of {file}",
         )
-    data.setdefault("name", project.name)
+    # As Rextio does, with what a name cannot hold left out.
+    data.setdefault("name", re.sub("[^A-Za-z0-9._-]+", "-", project.name).strip("-._") or "project")
     data.setdefault("version", DEFAULT_VERSION)
     try:
         canonicalize_name(data["name"], validate=True)
