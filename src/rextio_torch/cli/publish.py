@@ -72,18 +72,22 @@ def publish(staged: Staged, wheel: Path | None) -> Path | None:
     The caller holds the project's lock. What was there goes only once all of the new is whole.
     """
     home = staged.project / ".rextio"
-    whole, partial = home / _NEXT, home / f"{_NEXT}{TEMPORARY_MARK}new"
+    partial, target = home / f"{_NEXT}{TEMPORARY_MARK}new", None
     remove_partial(home, "*")
-    for name in _FOLDERS:
-        built = staged.folder / ".rextio" / name
-        if built.is_dir():
-            copy_tree(built, partial / name)
-            _give_back(partial / name, staged)
-    target = None
-    if wheel is not None:
-        target = _users_wheel(wheel, staged)
-        (partial / _WHEEL).write_text(str(target.relative_to(staged.project)), encoding="utf-8")
-    partial.rename(whole)
+    try:
+        for name in _FOLDERS:
+            built = staged.folder / ".rextio" / name
+            if built.is_dir():
+                copy_tree(built, partial / name)
+                _give_back(partial / name, staged)
+        if wheel is not None:
+            target = _users_wheel(wheel, staged)
+            (partial / _WHEEL).write_text(str(target.relative_to(staged.project)), encoding="utf-8")
+        partial.rename(home / _NEXT)
+    except BaseException:
+        # A full disk gets its room back.
+        remove_tree(partial)
+        raise
     finish(staged.project)
     return target
 
