@@ -57,8 +57,8 @@ def main() -> None:
 
 
 def hiding_file(path: str) -> str | None:
-    """Return a file on a PYTHONPATH that Python takes for one of its own modules, or for torch."""
-    own = sys.stdlib_module_names | {"torch"}
+    """Return a file on a PYTHONPATH that Python takes for one of its own modules, torch or this."""
+    own = sys.stdlib_module_names | {"torch", "rextio_torch"}
     for folder in filter(os.path.isdir, path.split(os.pathsep)):
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py") and name.removesuffix(".py") in own:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rextio_torch import versions
 from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
+from rextio_torch.cli import hiding_file
 from rextio_torch.cli.build import BuildResult, python_path
 from rextio_torch.cli.build import build as build_project
 from rextio_torch.cli.commands import AS_JSON, print_json, reporting
@@ -170,8 +171,11 @@ def _show_result(result: BuildResult) -> None:
     if result.module is not None:
         click.echo(f"module: {result.module} (source {result.source_id[:12]})")
     if native:
-        folder = shlex.quote(str(python_path(result.project)))
-        click.echo(f"use it: PYTHONPATH={folder} python -P <script>")
+        folder = str(python_path(result.project))
+        click.echo(f"use it: PYTHONPATH={shlex.quote(folder)} python -P <script>")
+        hiding = hiding_file(folder)
+        if hiding is not None:
+            click.echo(f"warning: {hiding} hides the module of that name from <script>: rename it")
     if result.core_wheel is not None:
         click.echo(
             f"wheel: {result.core_wheel} is Rextio's: it and Rextio, or it and another such wheel, "
