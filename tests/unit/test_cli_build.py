@@ -76,7 +76,11 @@ def test_a_build_that_cannot_be_copied_leaves_the_last_one(
 
 
 def test_modules_whose_names_are_no_identifiers_can_be_imported(project: Path) -> None:
-    source = "def f(x: int) -> int:\n    return x + 1\n"
+    source = (
+        "def f(x: int) -> int:\n    return x + 1\n\n\n"
+        # Names that a wrapper must not take for Python's.
+        "def list(x):\n    raise ValueError\n\n\ngetattr = isinstance = globals = list\n"
+    )
     names = {"my-tool.py": "my-tool", "package/my-part.py": "package.my-part"}
     for name in names:
         (project / name).write_text(source)

@@ -274,6 +274,14 @@ def test_a_file_that_rextio_cannot_read_is_named(
     assert "exit status 1" in failing(script).message
 
 
+def test_what_rextio_says_before_it_stops_is_left_out(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    error = failing("echo 'Rextio generate'; echo '  fallback: cpython'; echo 'RXT050 Codegen'")
+    assert error.detail == "RXT050 Codegen"
+    assert error.repair == f"rextio-torch explain {project}"
+
+
 def test_a_file_of_the_copy_is_shown_as_the_users(project: Path) -> None:
     staged = Staged(project, project / ".rextio" / "staged" / "p", {})
     staged.folder.mkdir(parents=True)

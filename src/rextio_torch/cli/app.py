@@ -41,7 +41,7 @@ _PATH = click.Path(path_type=Path)
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Turn typed PyTorch inference functions into native code, as a Rextio plugin."""
-    if os.environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         context.color = False
 
 

@@ -45,19 +45,22 @@ _LIKE_THE_ORIGINAL = '''
 
 def _rextio_torch_like_the_original():
     """Give native functions the docstring, signature and annotations of the user's functions."""
+    # The module may have a `list` or `getattr` of its own.
+    import builtins
     import functools
     import types
 
     attributes = ("__name__", "__qualname__", "__doc__", "__annotations__", "__type_params__")
-    for name, function in list(globals().items()):
-        if not isinstance(function, types.FunctionType) or not function.__closure__:
+    module = builtins.globals()
+    for name, function in builtins.list(module.items()):
+        if not builtins.isinstance(function, types.FunctionType) or not function.__closure__:
             continue
-        if function.__globals__ is not globals():
+        if function.__globals__ is not module:
             continue
-        cells = [cell.cell_contents for cell in function.__closure__]
-        for original in cells:
-            own = getattr(original, "__module__", None) == _rextio_fallback_module.__name__
-            if own and getattr(original, "__name__", None) == name:
+        for original in [cell.cell_contents for cell in function.__closure__]:
+            home = builtins.getattr(original, "__module__", None)
+            own = home == _rextio_fallback_module.__name__
+            if own and builtins.getattr(original, "__name__", None) == name:
                 functools.update_wrapper(function, original, assigned=attributes, updated=())
 
 

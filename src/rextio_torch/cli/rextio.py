@@ -106,6 +106,12 @@ def _failure(command: str, staged: Staged, status: int, output: str) -> CliError
             detail = failure_text(read_report(staged.folder, "build.json"))
     if detail is None:
         detail = error_tail(output)
+        # Rextio's summary of what it did before that says nothing of it.
+        stopped = re.search(r"^RXT\d+ ", detail, re.M)
+        if stopped is not None:
+            detail = detail[stopped.start() :]
+            if detail.startswith("RXT050"):
+                repair = f"rextio-torch explain {project}"
         before, traceback, _ = output.partition(TRACEBACK)
         if traceback:
             unreadable = not_readable(project) if "UnicodeDecodeError" in output else None
