@@ -172,10 +172,11 @@ def test_an_environment_that_would_fail_starts_no_build(tmp_path: Path) -> None:
 
 def test_a_project_that_was_not_initialised_starts_no_build(tmp_path: Path) -> None:
     display = progress.Display(Console(file=StringIO()))
-    (tmp_path / "p").mkdir()
+    (tmp_path / "a p").mkdir()
     with pytest.raises(CliError) as error:
-        build(tmp_path / "p", make_environment(tmp_path), display)
-    assert error.value.repair == f"rextio-torch init {tmp_path / 'p'}"
+        build(tmp_path / "a p", make_environment(tmp_path), display)
+    # As a shell takes it.
+    assert error.value.repair == f"rextio-torch init '{tmp_path / 'a p'}'"
     with pytest.raises(CliError, match="is not a folder"):
         build(tmp_path / "none", make_environment(tmp_path), display)
 

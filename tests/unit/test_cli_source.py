@@ -46,6 +46,15 @@ def test_what_is_no_file_is_no_source(project: Path) -> None:
     assert list(source.source_files(project)) == before
 
 
+def test_links_to_folders_are_known(project: Path) -> None:
+    before = list(source.source_files(project))
+    assert list(source.linked_folders(project)) == []
+    (project / "linked").symlink_to("package")
+    (project / "data").symlink_to("..")
+    assert list(source.linked_folders(project)) == [project / "linked"]
+    assert list(source.source_files(project)) == before
+
+
 def test_the_source_id_does_not_change_with_anything_else(tmp_path: Path, project: Path) -> None:
     environment = make_environment(tmp_path)
     before = source.source_id(project, environment)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from rextio_torch import versions
 from rextio_torch.cli.environment import TRACEBACK, Completed, Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import read_toml
 from rextio_torch.cli.isolation import Isolation, kept_lines, noted
 from rextio_torch.cli.progress import Display
@@ -149,7 +149,7 @@ def _enabled(project: Path) -> tuple[list[str], tuple[str, ...]]:
         return [], ()
     note = (
         f"{project} does not enable {versions.PLUGIN_ID}; explained as after "
-        f"`rextio-torch init {project}`"
+        f"`rextio-torch init {quoted(project)}`"
     )
     return [*enabled, versions.PLUGIN_ID], (note,)
 
@@ -210,7 +210,7 @@ def _no_report(project: Path, done: Completed) -> CliError:
     return CliError(
         f"rextio check gave no report (exit status {done.returncode})",
         detail=detail or "it wrote nothing",
-        repair=f"rextio-torch doctor {project}",
+        repair=f"rextio-torch doctor {quoted(project)}",
     )
 
 

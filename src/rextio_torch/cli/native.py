@@ -10,7 +10,7 @@ from typing import Any
 from rextio_torch.cli import source
 from rextio_torch.cli.build import build, python_path
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.module import present_module
 from rextio_torch.cli.progress import Display
@@ -45,7 +45,7 @@ def present_build(
         "the native module was not built from the present source",
         expected=f"a module of source {source_id[:12]} in {python_path(project)}",
         found=where,
-        repair=f"rextio-torch build {project}, or leave out --no-build",
+        repair=f"rextio-torch build {quoted(project)}, or leave out --no-build",
     )
 
 
@@ -103,5 +103,5 @@ def _nothing_native(project: Path) -> CliError:
         f"no function of {project} is native",
         expected="a native function",
         found="functions that run in Python",
-        repair=f"rextio-torch build {project}, which says why each function runs in Python",
+        repair=f"rextio-torch build {quoted(project)}, which says why each function runs in Python",
     )

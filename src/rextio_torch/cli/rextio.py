@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rextio_torch.cli.environment import TRACEBACK
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import write_atomically
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import (
@@ -99,9 +99,9 @@ def _failure(command: str, staged: Staged, status: int, output: str) -> CliError
         if errors:
             return not_python(project, errors)
     detail = None
-    repair = f"rextio check {project}"
+    repair = f"rextio check {quoted(project)}"
     if command == "build":
-        repair = f"rextio-torch doctor {project}; all of it is in {reports / 'build.json'}"
+        repair = f"rextio-torch doctor {quoted(project)}; all of it is in {reports / 'build.json'}"
         with contextlib.suppress(CliError):
             detail = failure_text(read_report(staged.folder, "build.json"))
     if detail is None:
@@ -111,7 +111,7 @@ def _failure(command: str, staged: Staged, status: int, output: str) -> CliError
         if stopped is not None:
             detail = detail[stopped.start() :]
             if detail.startswith("RXT050"):
-                repair = f"rextio-torch explain {project}"
+                repair = f"rextio-torch explain {quoted(project)}"
         before, traceback, _ = output.partition(TRACEBACK)
         if traceback:
             unreadable = not_readable(project) if "UnicodeDecodeError" in output else None
@@ -120,7 +120,7 @@ def _failure(command: str, staged: Staged, status: int, output: str) -> CliError
             whole = reports / f"{command}.txt"
             with contextlib.suppress(OSError):
                 write_atomically(whole, output + "\n")
-                repair = f"rextio-torch doctor {project}; all of it is in {whole}"
+                repair = f"rextio-torch doctor {quoted(project)}; all of it is in {whole}"
             detail = before + output.rstrip().splitlines()[-1]
     # What it says of a file of the copy is to be corrected in the project; what was generated from
     # the copy is there only.

@@ -50,6 +50,15 @@ def source_files(project: Path) -> Iterator[Path]:
                 yield path
 
 
+def linked_folders(project: Path) -> Iterator[Path]:
+    """Yield the links to folders with Python files: `source_files`, as Rextio, does not follow."""
+    for parent, folders, _ in os.walk(project):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for folder in (Path(parent, name) for name in folders):
+            if folder.is_symlink() and any(folder.glob("*.py")):
+                yield folder
+
+
 def project_folders(folder: Path) -> Iterator[Path]:
     """Yield the projects under a folder; what is in a project is its own."""
     for parent, folders, names in os.walk(folder):

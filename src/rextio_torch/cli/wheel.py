@@ -29,7 +29,7 @@ from wheel.wheelfile import WheelFile
 from rextio_torch import versions
 from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import TEMPORARY_MARK, read_toml, table
 from rextio_torch.cli.layout import require_project
 from rextio_torch.cli.native import present_build
@@ -101,7 +101,7 @@ def make_wheel(
             f"no wheel can be made of {python_path(project)}",
             expected="the modules that rextio-torch build wrote",
             found=str(error),
-            repair=f"rextio-torch build {project}",
+            repair=f"rextio-torch build {quoted(project)}",
         ) from error
     native = next(data for path, data in built.items() if path.startswith("_rextio_native."))
     if source_ids(native) != [source_id]:
@@ -134,7 +134,7 @@ def _changed(project: Path) -> CliError:
     return CliError(
         "another build changed the module while the wheel was being made",
         expected="no other build while it is read",
-        repair=f"let no other build run in {project}, then rextio-torch wheel {project}",
+        repair=f"let no other build run in {project}, then rextio-torch wheel {quoted(project)}",
     )
 
 
