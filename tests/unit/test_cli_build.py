@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,48 +20,137 @@ from rich.console import Console
 
 from rextio_torch import versions
 from rextio_torch.cli import doctor, progress
-from rextio_torch.cli.app import cli
-from rextio_torch.cli.build import build
+from rextio_torch.cli.app import _show_result, cli
+from rextio_torch.cli.build import BuildResult, build
 from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.files import copy_tree
 from rextio_torch.cli.project import initialise
-from rextio_torch.cli.publish import publish
-from rextio_torch.cli.staging import stage
+from rextio_torch.cli.publish import finish, module, publish
+from rextio_torch.cli.report import Function
+from rextio_torch.cli.staging import Staged, stage
 
 
 def _write_build(project: Path, text: str) -> Path:
-    module = project / ".rextio" / "build" / "python" / "_rextio_native.so"
-    module.parent.mkdir(parents=True, exist_ok=True)
-    module.write_text(text)
-    return module
+    native = project / ".rextio" / "build" / "python" / "_rextio_native.so"
+    native.parent.mkdir(parents=True, exist_ok=True)
+    native.write_text(text)
+    return native
 
 
 def test_a_build_replaces_the_last_one_once_it_is_whole(project: Path) -> None:
     staged = stage(project, project / ".rextio" / "staged" / "project")
-    module = _write_build(project, "before")
-    (module.parent / "gone.py").touch()
+    native = _write_build(project, "before")
+    (native.parent / "gone.py").touch()
     # Of a run that was killed while it copied.
-    partial = project / ".rextio" / "build~partial-new"
+    partial = project / ".rextio" / "next.partial-new"
     partial.mkdir()
     _write_build(staged.folder, "after")
     assert publish(staged, None) is None
-    assert module.read_text() == "after"
-    assert [path.name for path in module.parent.iterdir()] == [module.name]
+    assert native.read_text() == "after"
+    assert [path.name for path in native.parent.iterdir()] == [native.name]
+    assert not partial.exists()
 
 
 def test_a_build_that_cannot_be_copied_leaves_the_last_one(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staged = stage(project, project / ".rextio" / "staged" / "project")
-    module = _write_build(project, "before")
+    native = _write_build(project, "before")
     _write_build(staged.folder, "after")
+    (staged.folder / ".rextio" / "reports").mkdir()
+    copied = []
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    def full(source: Path, target: Path) -> None:
+        # The first fits.
+        if copied:
+            raise OSError(28, "No space left on device")
+        copied.append(source)
+        copy_tree(source, target)
 
     monkeypatch.setattr("rextio_torch.cli.publish.copy_tree", full)
     with pytest.raises(OSError, match="No space left"):
         publish(staged, None)
-    assert module.read_text() == "before"
+    assert native.read_text() == "before"
+    # What it had copied does not fill the disk further.
+    assert sorted(path.name for path in (project / ".rextio").iterdir()) == ["build", "staged"]
+
+
+def test_modules_whose_names_are_no_identifiers_can_be_imported(project: Path) -> None:
+    source = (
+        "def f(x: int) -> int:\n    return x + 1\n\n\n"
+        # Names that a wrapper must not take for Python's.
+        "def list(x):\n    raise ValueError\n\n\ngetattr = isinstance = globals = list\n"
+    )
+    names = {"my-tool.py": "my-tool", "package/my-part.py": "package.my-part"}
+    for name in names:
+        (project / name).write_text(source)
+    command = [str(Path(sys.executable).with_name("rextio")), "generate", str(project)]
+    subprocess.run([*command, "--fallback=cpython"], capture_output=True, check=True)
+    folder = project / ".rextio" / "generated" / "python"
+    for name in names:
+        wrapper = (folder / name).read_bytes()
+        with pytest.raises(SyntaxError):
+            compile(wrapper, name, "exec")
+        (folder / name).write_bytes(module(f"python/{name}", wrapper, Staged(project, project, {})))
+    code = f"import importlib as i; print([i.import_module(n).f(1) for n in {[*names.values()]}])"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[2, 2]\n", done.stderr
+
+
+def _stages_of_publishing(project: Path) -> list[dict[str, str]]:
+    """Kill publishing at each renaming; return what each left and what the next command made."""
+    seen = []
+    for fatal in range(1, 20):
+        shutil.rmtree(project / ".rextio", ignore_errors=True)
+        staged = stage(project, project / ".rextio" / "staged" / "project")
+        for text, folder in (("before", project), ("after", staged.folder)):
+            _write_build(folder, text)
+            report = folder / ".rextio" / "reports" / "build.json"
+            report.parent.mkdir()
+            report.write_text(json.dumps(text))
+        child = os.fork()
+        if child == 0:
+            renamings = iter(range(1, fatal))
+
+            def kill(event: str, _: object, renamings: Iterator[int] = renamings) -> None:
+                if event == "os.rename" and next(renamings, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            sys.addaudithook(kill)
+            publish(staged, None)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        finish(project)
+        left = (project / ".rextio").iterdir()
+        seen.append(
+            {
+                "module": (project / ".rextio/build/python/_rextio_native.so").read_text(),
+                "report": json.loads((project / ".rextio/reports/build.json").read_text()),
+                "left": " ".join(sorted(path.name for path in left if "partial" not in path.name)),
+            }
+        )
+        if status == 0:
+            break
+        publish(staged, None)
+        assert not list((project / ".rextio").glob("*partial*"))
+    return seen
+
+
+def test_a_kill_leaves_the_last_build_or_the_new_one_and_no_mixture(project: Path) -> None:
+    seen = _stages_of_publishing(project)
+    assert {it["left"] for it in seen} == {"build reports staged"}
+    modules = [it["module"] for it in seen]
+    assert modules == [it["report"] for it in seen]
+    assert modules == sorted(modules, reverse=True)
+    assert modules[0] == "before"
+    # The last run was not killed.
+    assert modules[-2:] == ["after", "after"]
 
 
 def test_an_environment_that_would_fail_starts_no_build(tmp_path: Path) -> None:
@@ -79,10 +172,11 @@ def test_an_environment_that_would_fail_starts_no_build(tmp_path: Path) -> None:
 
 def test_a_project_that_was_not_initialised_starts_no_build(tmp_path: Path) -> None:
     display = progress.Display(Console(file=StringIO()))
-    (tmp_path / "p").mkdir()
+    (tmp_path / "a p").mkdir()
     with pytest.raises(CliError) as error:
-        build(tmp_path / "p", make_environment(tmp_path), display)
-    assert error.value.repair == f"rextio-torch init {tmp_path / 'p'}"
+        build(tmp_path / "a p", make_environment(tmp_path), display)
+    # As a shell takes it.
+    assert error.value.repair == f"rextio-torch init '{tmp_path / 'a p'}'"
     with pytest.raises(CliError, match="is not a folder"):
         build(tmp_path / "none", make_environment(tmp_path), display)
 
@@ -133,6 +227,38 @@ def test_what_the_system_refuses_is_reported(
     result = CliRunner().invoke(cli, ["cache"])
     assert result.exit_code == 1
     assert "the system refused: Permission denied (/cache)" in result.stderr
+
+
+def test_a_program_says_what_its_stream_cannot_show() -> None:
+    """Also that Ctrl-C while it is being loaded is no traceback."""
+    code = (
+        "import signal, sys; from rextio_torch.cli import main\n"
+        "sys.argv = ['rextio-torch', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: print('\\u2026\\udcff', signal.getsignal(2) == signal.SIG_DFL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "\\u2026\\udcff True"
+
+
+def test_a_built_module_that_hides_another_is_named(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hiding = _write_build(project, "").with_name("types.py")
+    functions = [Function("m.f", True, "native-plugin:rextio-torch", None)]
+    seconds = {"total": 1.0, "dependencies": 0.0}
+    result = BuildResult(project, "0" * 64, functions, None, "ready", seconds)
+    _show_result(result)
+    assert "warning" not in capsys.readouterr().out
+    hiding.touch()
+    _show_result(result)
+    assert f"warning: {hiding} hides the module of that name" in capsys.readouterr().out
 
 
 def test_version() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -67,3 +68,32 @@ def test_an_interrupt_ends_everything_that_was_started(tmp_path: Path, stubborn:
         )
     assert time.monotonic() - began < 10
     assert pids[0] not in processes._running()
+
+
+def test_what_must_not_be_cut_short_ends_before_the_signal_counts() -> None:
+    done = []
+
+    @processes.stoppable()
+    def work() -> None:
+        with processes.undisturbed():
+            signal.raise_signal(signal.SIGTERM)
+            # An impatient second one.
+            signal.raise_signal(signal.SIGINT)
+            done.append("inside")
+        done.append("never")
+
+    with pytest.raises(processes.Interrupted) as error:
+        work()
+    assert done == ["inside"]
+    assert error.value.status == 128 + signal.SIGTERM
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with processes.stoppable(), processes.undisturbed():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

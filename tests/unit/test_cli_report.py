@@ -18,7 +18,7 @@ from rextio_torch.cli import progress, report, toolchain
 from rextio_torch.cli.app import cli
 from rextio_torch.cli.build import BuildResult, core_wheel
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.rextio import run_rextio
+from rextio_torch.cli.rextio import _failure, run_rextio
 from rextio_torch.cli.staging import Staged, stage
 
 CHECK = {
@@ -251,6 +251,43 @@ def test_a_file_that_does_not_parse_is_named(
     assert error.detail == f"{bad}:3: invalid syntax"
     assert f"line 3 of {bad}" in (error.repair or "")
     assert "not Python" not in failing("true").message
+
+
+def test_a_file_with_a_null_byte_has_no_line(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    found = {"code": "RXT000", "file_path": "a.py", "line": None, "message": "null bytes"}
+    (project / ".rextio" / "reports").mkdir(parents=True)
+    written = json.dumps({"diagnostics": [found]})
+    error = failing(f"echo '{written}' > .rextio/reports/check.json")
+    assert error.detail == "a.py:1: null bytes"
+    assert error.repair == "correct a.py, or name the file in .rextioignore"
+
+
+def test_a_file_that_rextio_cannot_read_is_named(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    (project / "latin.py").write_bytes(b"# caf\xe9\n")
+    script = "echo 'Traceback (most recent call last):'; echo 'UnicodeDecodeError: 0xe9'"
+    assert failing(script).message == f"{project / 'latin.py'} cannot be read"
+    (project / "latin.py").unlink()
+    assert "exit status 1" in failing(script).message
+
+
+def test_what_rextio_says_before_it_stops_is_left_out(
+    project: Path, failing: Callable[[str], CliError]
+) -> None:
+    error = failing("echo 'Rextio generate'; echo '  fallback: cpython'; echo 'RXT050 Codegen'")
+    assert error.detail == "RXT050 Codegen"
+    assert error.repair == f"rextio-torch explain {project}"
+
+
+def test_a_file_of_the_copy_is_shown_as_the_users(project: Path) -> None:
+    staged = Staged(project, project / ".rextio" / "staged" / "p", {})
+    staged.folder.mkdir(parents=True)
+    written = f"fix {staged.folder}/rextio.toml, see {staged.folder}/.rextio/generated/x"
+    error = _failure("generate", staged, 1, written)
+    assert error.detail == f"fix {project}/rextio.toml, see {staged.folder}/.rextio/generated/x"
 
 
 def test_of_a_traceback_the_last_line_is_shown(

@@ -37,6 +37,24 @@ def test_the_source_id_changes_with_every_input(tmp_path: Path, project: Path) -
     assert len(seen) == len(edits) + 3
 
 
+def test_what_is_no_file_is_no_source(project: Path) -> None:
+    before = list(source.source_files(project))
+    os.mkfifo(project / "pipe.py")
+    (project / "broken.py").symlink_to("nowhere")
+    (project / "loop.py").symlink_to("loop.py")
+    (project / "folder.py").mkdir()
+    assert list(source.source_files(project)) == before
+
+
+def test_links_to_folders_are_known(project: Path) -> None:
+    before = list(source.source_files(project))
+    assert list(source.linked_folders(project)) == []
+    (project / "linked").symlink_to("package")
+    (project / "data").symlink_to("..")
+    assert list(source.linked_folders(project)) == [project / "linked"]
+    assert list(source.source_files(project)) == before
+
+
 def test_the_source_id_does_not_change_with_anything_else(tmp_path: Path, project: Path) -> None:
     environment = make_environment(tmp_path)
     before = source.source_id(project, environment)

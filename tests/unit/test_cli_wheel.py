@@ -9,7 +9,7 @@ from packaging.metadata import Metadata
 from wheel.wheelfile import WheelFile
 
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.wheel import Options, read_metadata, write_wheel
+from rextio_torch.cli.wheel import Options, built_files, read_metadata, write_wheel
 from rextio_torch.versions import TORCH_VERSION
 from rextio_torch.wheels.content import Content
 from rextio_torch.wheels.licenses import FILE
@@ -38,6 +38,7 @@ def test_a_folder_without_pyproject(tmp_path: Path) -> None:
     assert (metadata.name, str(metadata.version)) == ("my-model", "0.1.0")
     metadata = read_metadata(project, Options(name="other", version="3"))
     assert (metadata.name, str(metadata.version)) == ("other", "3")
+    assert read_metadata(tmp_path / "mö del", Options()).name == "m-del"
 
 
 def test_what_pyproject_says_is_in_the_wheel(tmp_path: Path) -> None:
@@ -100,9 +101,58 @@ def test_a_version_of_a_build_backend_is_asked_for(tmp_path: Path) -> None:
         ("[project]\nname = 3\n", Options()),
         ('[project]\nname = "m"\nreadme = "gone.md"\n', Options()),
         ('[project]\nname = "m"\ndependencies = ["=="]\n', Options()),
+        ('[project]\nname = "m"\ndynamic = "version"\n', Options()),
+        ('[project]\nname = "m"\ndynamic = 5\n', Options()),
     ],
 )
 def test_metadata_that_is_none_is_refused(tmp_path: Path, text: str, options: Options) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(CliError, match="no valid name, version or other metadata"):
         read_metadata(tmp_path, options)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('requires-python = ">=3.12"', ">=3.12"),
+        ('dependencies = ["torch<2"]', "<2"),
+        ('requires-python = ">=3.11.4,<4"', None),
+        ('dependencies = ["torch<2; sys_platform == \'win32\'", "torch>2"]', None),
+    ],
+)
+def test_metadata_that_rules_out_what_was_built_is_refused(
+    tmp_path: Path, line: str, found: str | None
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "m"\nversion = "1"\n{line}\n')
+    if found is None:
+        read_metadata(tmp_path, Options())
+        return
+    with pytest.raises(CliError, match="rules out what the native module was built for") as raised:
+        read_metadata(tmp_path, Options())
+    assert raised.value.found == found
+
+
+def test_a_wheel_does_not_take_the_name_of_what_it_needs(tmp_path: Path) -> None:
+    for name in ("torch", "Rextio_Torch", "rextio"):
+        with pytest.raises(CliError, match="in the place of"):
+            read_metadata(tmp_path, Options(name=name))
+
+
+def test_a_build_that_changes_while_it_is_read_gives_no_wheel(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project / ".rextio" / "build" / "python"
+    folder.mkdir(parents=True)
+    (folder / "a.py").write_text("old")
+    assert built_files(project) == {"a.py": b"old"}
+    read = Path.read_bytes
+
+    def replaced(path: Path) -> bytes:
+        data = read(path)
+        folder.rename(folder.with_name("before"))
+        folder.mkdir()
+        return data
+
+    monkeypatch.setattr(Path, "read_bytes", replaced)
+    with pytest.raises(CliError, match="another build changed the module"):
+        built_files(project)

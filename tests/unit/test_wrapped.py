@@ -17,6 +17,8 @@ WRAPPER = """\
 
 from __future__ import annotations
 
+import types as _rextio_types
+import builtins as _rextio_builtins
 {line}
 
 __doc__ = _rextio_fallback_module.__doc__
@@ -28,7 +30,7 @@ def _rextio_initialize_dispatch(module=_rextio_fallback_module):
         return f
     slot = factory(module.f)
     module.f = slot
-    globals()["f"] = slot
+    _rextio_builtins.globals()["f"] = slot
 
 _rextio_initialize_dispatch()
 """
@@ -42,6 +44,7 @@ from typing import ClassVar
 
 log = logging.getLogger(__name__)
 _private = 1
+list = vars = getattr = isinstance = globals = exec = setattr = None
 
 
 def f(x: int) -> str:
@@ -68,8 +71,8 @@ def wrap(folder: Path, text: str, name: str = "m", *, package: bool = False) -> 
     (folder / f"_fallback_{name}.py").write_text(text)
     where = "from . import" if package else "import"
     line = f"{where} _fallback_{name} as _rextio_fallback_module"
-    wrapper = with_own_module(WRAPPER.format(line=line).encode())
-    (folder / f"{name}.py").write_bytes(wrapper)
+    wrapper = with_own_module(WRAPPER.format(line=line))
+    (folder / f"{name}.py").write_text(wrapper)
 
 
 def run(folder: Path, *arguments: str, status: int = 0) -> list[str]:
@@ -167,4 +170,4 @@ def test_a_module_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_wrapper_of_another_form_is_refused() -> None:
     with pytest.raises(CliError, match="unknown form"):
-        with_own_module(WRAPPER.format(line="_rextio_fallback_module = load()").encode())
+        with_own_module(WRAPPER.format(line="_rextio_fallback_module = load()"))

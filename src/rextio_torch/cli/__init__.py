@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
+import signal
 import sys
 
 #: What the extra `cli` installs; the plugin itself needs none of them.
@@ -20,6 +22,13 @@ REQUIRED_MODULES = (
 
 def main() -> None:
     """Run the command line, or say in one line what to install for it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Ctrl-C before a command has begun is no error of the program: no traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal cannot show, and a path that is no text, is written as an escape.
+            stream.reconfigure(errors="backslashreplace")
     missing = [name for name in REQUIRED_MODULES if importlib.util.find_spec(name) is None]
     if missing:
         print(
@@ -48,8 +57,8 @@ def main() -> None:
 
 
 def hiding_file(path: str) -> str | None:
-    """Return a file on a PYTHONPATH that Python takes for one of its own modules, or for torch."""
-    own = sys.stdlib_module_names | {"torch"}
+    """Return a file on a PYTHONPATH that Python takes for one of its own modules, torch or this."""
+    own = sys.stdlib_module_names | {"torch", "rextio_torch"}
     for folder in filter(os.path.isdir, path.split(os.pathsep)):
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py") and name.removesuffix(".py") in own:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -16,11 +15,12 @@ from rich.console import Console
 from rextio_torch import versions
 from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
+from rextio_torch.cli import hiding_file
 from rextio_torch.cli.build import BuildResult, python_path
 from rextio_torch.cli.build import build as build_project
 from rextio_torch.cli.commands import AS_JSON, print_json, reporting
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import human_size
 from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
 from rextio_torch.cli.module import check_module
@@ -40,7 +40,7 @@ _PATH = click.Path(path_type=Path)
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Turn typed PyTorch inference functions into native code, as a Rextio plugin."""
-    if os.environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         context.color = False
 
 
@@ -62,7 +62,7 @@ def init(path: Path, force: bool, as_json: bool) -> None:
     for line in changes or [f"{path.resolve()}: nothing to change"]:
         click.echo(line)
     if changes:
-        click.echo(f"ready: rextio-torch build {path}")
+        click.echo(f"ready: rextio-torch build {quoted(path)}")
 
 
 @cli.command("explain")
@@ -170,12 +170,15 @@ def _show_result(result: BuildResult) -> None:
     if result.module is not None:
         click.echo(f"module: {result.module} (source {result.source_id[:12]})")
     if native:
-        folder = shlex.quote(str(python_path(result.project)))
-        click.echo(f"use it: PYTHONPATH={folder} python -P <script>")
+        folder = python_path(result.project)
+        click.echo(f"use it: PYTHONPATH={quoted(folder)} python -P <script>")
+        hiding = hiding_file(str(folder))
+        if hiding is not None:
+            click.echo(f"warning: {hiding} hides the module of that name from <script>: rename it")
     if result.core_wheel is not None:
         click.echo(
             f"wheel: {result.core_wheel} is Rextio's: it and Rextio, or it and another such wheel, "
-            f"overwrite each other; rextio-torch wheel {shlex.quote(str(result.project))} "
+            f"overwrite each other; rextio-torch wheel {quoted(result.project)} "
             "makes one that can stand beside them"
         )
     click.echo(
@@ -209,7 +212,7 @@ def wheel_command(path: Path, as_json: bool, **given: Any) -> None:
     click.echo(f"requires: {', '.join(result.requires)}")
     for name in result.content.missing:
         click.echo(f"note: {name} is imported and not in the wheel")
-    click.echo(f"use it: pip install {shlex.quote(str(result.wheel))}")
+    click.echo(f"use it: pip install {quoted(result.wheel)}")
 
 
 def _named(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:

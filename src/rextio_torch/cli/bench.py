@@ -15,7 +15,7 @@ from rextio_torch.bench.quiet import is_quiet
 from rextio_torch.bench.stats import paired_ratio, quantile, rounded
 from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.layout import require_project
 from rextio_torch.cli.native import NativeFunction, native_functions, present_build
 from rextio_torch.cli.progress import Display
@@ -160,7 +160,7 @@ def _find(function: str, project: Path | None) -> tuple[Path, str]:
         f"{file} belongs to no project",
         expected=f"{REXTIO_FILE} in its folder or one above",
         found="none",
-        repair=f"rextio-torch init {path.parent}",
+        repair=f"rextio-torch init {quoted(path.parent)}",
     )
 
 
@@ -176,7 +176,7 @@ def _native(project: Path, name: str) -> NativeFunction:
         f"{name} is not a native function of {project}",
         expected=", ".join(item.qualname for item in native),
         found="none of that name",
-        repair=f"rextio-torch build {project}, which says why a function runs in Python",
+        repair=f"rextio-torch build {quoted(project)}, which says why a function runs in Python",
     )
 
 

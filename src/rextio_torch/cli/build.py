@@ -16,13 +16,13 @@ from typing import Any
 from rextio_torch.cli import doctor, source
 from rextio_torch.cli.dependencies import Dependencies
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.isolation import Isolation, note_kept
 from rextio_torch.cli.layout import require_project, write_origin
 from rextio_torch.cli.locks import locked
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import build_folder, check_initialised
-from rextio_torch.cli.publish import publish
+from rextio_torch.cli.publish import finish, publish
 from rextio_torch.cli.report import INLINED, Function, functions, read_report, with_reason
 from rextio_torch.cli.rextio import run_rextio
 from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
@@ -106,10 +106,16 @@ def build(
         seconds["lock"] = time.monotonic() - waited
         folder.folder.mkdir(parents=True, exist_ok=True)
         write_origin(folder.folder, tools.environment, project)
+        finish(project)
 
         begun = time.monotonic()
         source_id = source.source_id(project, environment)
         staged = stage(project, project / ".rextio" / "staged" / project.name)
+        for link in source.linked_folders(project):
+            display.say(
+                f"note: {link} is a link to a folder, which Rextio does not follow: its "
+                "modules are not in the build"
+            )
         seconds["rewriting"] = time.monotonic() - begun
 
         begun = time.monotonic()
@@ -134,7 +140,7 @@ def build(
                 "the source changed while it was being built",
                 expected="the same files before and after",
                 found="an edit in between",
-                repair=f"rextio-torch build {path}",
+                repair=f"rextio-torch build {quoted(path)}",
             )
         published = publish(staged, core_wheel(report))
         seconds["build"] = time.monotonic() - begun
@@ -171,7 +177,7 @@ def built_module(project: Path, report: Mapping[str, Any]) -> Path | None:
             "the built module is missing",
             expected=str(folder / "_rextio_native….so"),
             found="no such file",
-            repair=f"rextio-torch build {project}",
+            repair=f"rextio-torch build {quoted(project)}",
         )
     return found[0]
 
@@ -201,6 +207,6 @@ def require_source_mark(
         "the built module is not this source's",
         expected=f"a module of source {source_id[:12]}",
         found=found,
-        repair=f"let no other build run in {project}, then rextio-torch build {project}; if it "
-        f"stays, rextio-torch cache clear --project {project}",
+        repair=f"let no other build run in {project}, then rextio-torch build {quoted(project)}; "
+        f"if it stays, rextio-torch cache clear --project {quoted(project)}",
     )

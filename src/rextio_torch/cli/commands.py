@@ -51,5 +51,6 @@ def _from_system(error: OSError) -> CliError:
         f"the system refused: {error.strerror or error}{place}",
         expected="files that can be read and written, and room on the disk",
         found=str(error)[:500],
-        repair="rextio-torch doctor",
+        repair="make room or give permission there, then run the command again; "
+        "rextio-torch doctor looks at both",
     )

@@ -11,7 +11,6 @@ import contextlib
 import fnmatch
 import hashlib
 import json
-import shutil
 import time
 import tomllib
 from dataclasses import dataclass
@@ -178,7 +177,7 @@ class Dependencies:
                 with self.display.step("keeping a warm copy for other projects"):
                     copy_tree(self.folder.cargo, warm.cargo, ignore=_ignore_own)
                 write_origin(warm.folder, self.tools.environment, None)
-        except (OSError, shutil.Error) as error:
+        except OSError as error:
             self.display.say(f"no warm copy of the dependencies was kept: {error}")
 
     def _compile(self, manifest: str) -> int:
@@ -202,6 +201,8 @@ class Dependencies:
                 detail=error_tail("\n".join(progress.notes)),
                 repair="connect to the network (cargo honours HTTPS_PROXY) and run it again"
                 if network
+                else f"make room on the disk of {crate} or {self.folder.root}, then run it again"
+                if "No space left" in "\n".join(progress.notes)
                 else "rextio-torch doctor (and free memory: compiling the bindings takes 2 GB)",
             )
         compiled = len(progress.done) - progress.fresh

@@ -20,7 +20,7 @@ from rextio_torch import platforms, versions
 from rextio_torch.cli import hiding_file
 from rextio_torch.cli.dependencies import compiled
 from rextio_torch.cli.environment import Completed, Environment, version_tuple
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import human_size, why_not_writable
 from rextio_torch.cli.layout import cache_root
 from rextio_torch.cli.project import (
@@ -546,7 +546,7 @@ def check_space(environment: Environment, project: Path | None = None) -> Check:
     problem = why_not_writable(root)
     if problem is not None:
         repair = "export REXTIO_TORCH_CACHE_DIR=<a folder of yours>"
-        repair += "" if project is None else f", then rextio-torch init {project}"
+        repair += "" if project is None else f", then rextio-torch init {quoted(project)}"
         return Check(name, "fail", expected, problem, repair)
     free = free_space(next(place for place in (root, *root.parents) if place.exists()))
     if free is None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
 from typing import Any
+
+
+def quoted(path: Path) -> str:
+    """Return a path as a command takes it."""
+    return shlex.quote(str(path))
 
 
 @dataclass(eq=False)

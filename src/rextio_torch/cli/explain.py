@@ -16,13 +16,13 @@ from rich.console import Console
 
 from rextio_torch import versions
 from rextio_torch.cli.environment import TRACEBACK, Completed, Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import read_toml
 from rextio_torch.cli.isolation import Isolation, kept_lines, noted
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
 from rextio_torch.cli.report import parse_errors, read_report
-from rextio_torch.cli.rextio import generate, generator_failure, not_python
+from rextio_torch.cli.rextio import generate, generator_failure, not_python, not_readable
 from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
 from rextio_torch.cli.toolchain import Toolchain
@@ -152,7 +152,7 @@ def _enabled(project: Path) -> tuple[list[str], tuple[str, ...]]:
         return [], ()
     note = (
         f"{project} does not enable {versions.PLUGIN_ID}; explained as after "
-        f"`rextio-torch init {project}`"
+        f"`rextio-torch init {quoted(project)}`"
     )
     return [*enabled, versions.PLUGIN_ID], (note,)
 
@@ -200,24 +200,16 @@ def _isolated(staged: Staged, tools: Toolchain, enabled: list[str]) -> tuple[Sta
 
 def _no_report(project: Path, done: Completed) -> CliError:
     """Say why Rextio gave no report; it ends with a traceback at a file that it cannot read."""
-    for path in source_files(project):
-        try:
-            path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            return CliError(
-                f"{path} cannot be read",
-                expected="a readable file in UTF-8",
-                found=str(reason),
-                repair="repair the file, or name it in .rextioignore and run the command again",
-            )
+    unreadable = not_readable(project)
+    if unreadable is not None:
+        return unreadable
     output = (done.stderr or done.stdout).rstrip()
     before, traceback, _ = output.partition(TRACEBACK)
     detail = before + output.splitlines()[-1] if traceback else output[-2000:]
     return CliError(
         f"rextio generate gave no report (exit status {done.returncode})",
         detail=detail or "it wrote nothing",
-        repair=f"rextio-torch doctor {project}",
+        repair=f"rextio-torch doctor {quoted(project)}",
     )
 
 

@@ -128,8 +128,11 @@ def copy_tree(
     try:
         shutil.copytree(source, partial, symlinks=True, ignore=ignore)
         os.rename(partial, target)
-    except BaseException:
+    except BaseException as error:
         remove_tree(partial)
+        if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+            # It lists every file that failed; the first says why.
+            raise OSError(str(error.args[0][0][-1])) from error
         raise
 
 

@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeAlias
 
 from rextio_torch import versions
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import write_atomically
 
 CACHE_VARIABLE = "REXTIO_TORCH_CACHE_DIR"
@@ -159,5 +159,5 @@ def require_project(path: Path, *, may_be_missing: bool = False) -> Path:
         f"{path} is not a folder",
         expected="the folder of a Rextio project",
         found="nothing" if missing else "a file",
-        repair=f"rextio-torch init {path}" if missing else "name its folder",
+        repair=f"rextio-torch init {quoted(path)}" if missing else "name its folder",
     )

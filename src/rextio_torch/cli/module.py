@@ -8,7 +8,7 @@ from rextio_torch.cli import source
 from rextio_torch.cli.build import python_path
 from rextio_torch.cli.doctor import Check
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.workers import quick
 from rextio_torch.runtime.source_mark import marked_source_ids, shortened
 
@@ -32,7 +32,7 @@ def why_not_loaded(project: Path, environment: Environment) -> CliError | None:
         expected=f"_rextio_native in {python_path(project)}",
         found=outcome.ending,
         detail="\n".join(outcome.printed[-20:]) or None,
-        repair=f"rextio-torch doctor {project}, then rextio-torch build {project}",
+        repair=f"rextio-torch doctor {quoted(project)}, then rextio-torch build {quoted(project)}",
     )
 
 
@@ -45,7 +45,7 @@ def check_module(project: Path, environment: Environment) -> list[Check]:
     if module is None:
         return []
     expected = "the last build loads and is of the present source"
-    repair = f"rextio-torch build {project}"
+    repair = f"rextio-torch build {quoted(project)}"
     problem = why_not_loaded(project, environment)
     if problem is not None:
         return [Check(NAME, "fail", expected, f"{problem.message}: {problem.found}", repair)]

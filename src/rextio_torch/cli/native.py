@@ -10,9 +10,12 @@ from typing import Any
 from rextio_torch.cli import source
 from rextio_torch.cli.build import build, python_path
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
+from rextio_torch.cli.locks import locked
 from rextio_torch.cli.module import present_module
 from rextio_torch.cli.progress import Display
+from rextio_torch.cli.project import build_folder
+from rextio_torch.cli.publish import finish, unfinished
 from rextio_torch.cli.report import functions, read_report
 from rextio_torch.explain.files import parse_files
 from rextio_torch.normalize.annotations import tensor_parameters
@@ -23,6 +26,10 @@ def present_build(
     project: Path, environment: Environment, display: Display, *, may_build: bool = True
 ) -> str:
     """Build a project unless its module is of the present source; return the source id."""
+    if unfinished(project):
+        waiting = display.waiting(f"another build of {project}")
+        with locked(build_folder(project, environment).lock, waiting=waiting):
+            finish(project)
     source_id = source.source_id(project, environment)
     found = present_module(project)
     marks = [] if found is None else marked_source_ids(found)
@@ -38,7 +45,7 @@ def present_build(
         "the native module was not built from the present source",
         expected=f"a module of source {source_id[:12]} in {python_path(project)}",
         found=where,
-        repair=f"rextio-torch build {project}, or leave out --no-build",
+        repair=f"rextio-torch build {quoted(project)}, or leave out --no-build",
     )
 
 
@@ -96,5 +103,5 @@ def _nothing_native(project: Path) -> CliError:
         f"no function of {project} is native",
         expected="a native function",
         found="functions that run in Python",
-        repair=f"rextio-torch build {project}, which says why each function runs in Python",
+        repair=f"rextio-torch build {quoted(project)}, which says why each function runs in Python",
     )

@@ -32,8 +32,32 @@ def stoppable() -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         raise Interrupted(number)
 
+    with _handled_by(handle):
+        yield
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let what is in here come to its end: a signal that arrives meanwhile counts afterwards."""
+    arrived: list[int] = []
+    # Only the main thread is told of signals.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    try:
+        with _handled_by(lambda number, frame: arrived.append(number)):
+            yield
+    finally:
+        for number in arrived[:1]:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def _handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle the signals that end a process, but for those that it was told to ignore (nohup)."""
     names = ("SIGINT", "SIGTERM", "SIGHUP")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
@@ -56,28 +80,31 @@ def run_lines(
     `keep` names file descriptors that the program inherits: a lock then outlives this process.
     Whatever goes wrong here, the program and all it started are ended first.
     """
-    process = subprocess.Popen(
-        list(command),
-        env=dict(variables),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-        pass_fds=tuple(keep),
-    )
     lines: queue.Queue[str | None] = queue.Queue()
 
-    def read() -> None:
-        for line in process.stdout or ():
+    def read(output: Iterable[str]) -> None:
+        for line in output:
             lines.put(line.rstrip("\n"))
         lines.put(None)
 
+    process = None
     try:
-        threading.Thread(target=read, daemon=True).start()
+        # Between the start and the name nothing could end it.
+        with undisturbed():
+            process = subprocess.Popen(
+                list(command),
+                env=dict(variables),
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+                pass_fds=tuple(keep),
+            )
+        threading.Thread(target=read, args=(process.stdout or (),), daemon=True).start()
         while True:
             try:
                 line = lines.get(timeout=_TICK_SECONDS)
@@ -92,7 +119,10 @@ def run_lines(
             on_line(line)
         return process.wait()
     except BaseException:
-        end_tree(process)
+        if process is not None:
+            # Not left half done by a second Ctrl-C.
+            with undisturbed():
+                end_tree(process)
         raise
 
 

@@ -14,7 +14,7 @@ from tomlkit.toml_document import TOMLDocument
 
 from rextio_torch import versions
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import (
     read_toml,
     read_toml_text,
@@ -161,8 +161,8 @@ def _plan_cargo(project: Path, folder: BuildFolder, *, keep_root: bool, force: b
                 expected=f'build-dir = "{wanted}", which belongs to this project, interpreter '
                 "and torch alone",
                 found=f'build-dir = "{present}"',
-                repair=f"rextio-torch init --force {project} (replaces it), or remove that line; "
-                "a folder that two projects or two environments share gives wrong modules",
+                repair=f"rextio-torch init --force {quoted(project)} (replaces it), or remove that "
+                "line; a folder that two projects or two environments share gives wrong modules",
             )
         problem = why_not_writable(folder.root)
         if problem is not None:
@@ -197,7 +197,7 @@ def _env_value(entry: Any) -> str | None:
 
 def check_initialised(project: Path, environment: Environment) -> CliError | None:
     """Return what is wrong with a project's configuration for a build here, or None."""
-    repair = f"rextio-torch init {project}"
+    repair = f"rextio-torch init {quoted(project)}"
     settings, configuration = project / REXTIO_FILE, project / CARGO_FILE
     try:
         enabled = _enabled(table(read_toml(settings), "plugins", settings), settings) or []

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rextio_torch import versions
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.explain.model import Explained
 
 NO_DIAGNOSTIC = (
@@ -56,7 +56,7 @@ def read_report(project: Path, name: str) -> dict[str, Any]:
             f"Rextio left no readable report {name}",
             expected=str(path),
             found=str(error),
-            repair=f"rextio check {project}",
+            repair=f"rextio check {quoted(project)}",
         ) from error
     if not isinstance(data, dict):
         raise CliError(
@@ -116,7 +116,7 @@ class ParseError:
     """A file that Rextio could not parse."""
 
     file: str
-    line: int
+    line: int | None
     message: str
 
 

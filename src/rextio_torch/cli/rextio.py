@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rextio_torch.cli.environment import TRACEBACK, Completed
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import write_atomically
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import (
@@ -18,6 +19,7 @@ from rextio_torch.cli.report import (
     parse_errors,
     read_report,
 )
+from rextio_torch.cli.source import source_files
 from rextio_torch.cli.staging import Staged, users_report
 from rextio_torch.cli.toolchain import Toolchain
 
@@ -67,13 +69,31 @@ def generator_failure(done: Completed) -> str | None:
 def not_python(project: Path, errors: list[ParseError]) -> CliError:
     """Return the error for files that do not parse."""
     files = sorted({os.path.relpath(error.file, project) for error in errors})
+    first = errors[0]
+    # A file with a null byte is none as a whole.
+    place = first.file if first.line is None else f"line {first.line} of {first.file}"
     return CliError(
         f"{project} has files that are not Python: {', '.join(files)}",
         expected="files that parse",
-        detail="\n".join(f"{e.file}:{e.line}: {e.message}" for e in errors),
-        repair=f"correct line {errors[0].line} of {errors[0].file}, or name the file in "
-        ".rextioignore",
+        detail="\n".join(f"{e.file}:{e.line or 1}: {e.message}" for e in errors),
+        repair=f"correct {place}, or name the file in .rextioignore",
     )
+
+
+def not_readable(project: Path) -> CliError | None:
+    """Return the error for a file at which Rextio ends with a traceback, if there is one."""
+    for path in source_files(project):
+        try:
+            path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            return CliError(
+                f"{path} cannot be read",
+                expected="a readable file in UTF-8",
+                found=str(reason),
+                repair="repair the file, or name it in .rextioignore and run the command again",
+            )
+    return None
 
 
 def _failure(command: str, staged: Staged, status: int, output: str) -> CliError:
@@ -83,20 +103,33 @@ def _failure(command: str, staged: Staged, status: int, output: str) -> CliError
         if errors:
             return not_python(project, errors)
     detail = None
-    repair = f"rextio check {project}"
+    repair = f"rextio check {quoted(project)}"
     if command == "build":
-        repair = f"rextio-torch doctor {project}; all of it is in {reports / 'build.json'}"
+        repair = f"rextio-torch doctor {quoted(project)}; all of it is in {reports / 'build.json'}"
         with contextlib.suppress(CliError):
             detail = failure_text(read_report(staged.folder, "build.json"))
     if detail is None:
         detail = error_tail(output)
+        # Rextio's summary of what it did before that says nothing of it.
+        stopped = re.search(r"^RXT\d+ ", detail, re.M)
+        if stopped is not None:
+            detail = detail[stopped.start() :]
+            if detail.startswith("RXT050"):
+                repair = f"rextio-torch explain {quoted(project)}"
         before, traceback, _ = output.partition(TRACEBACK)
         if traceback:
+            unreadable = not_readable(project) if "UnicodeDecodeError" in output else None
+            if unreadable is not None:
+                return unreadable
             whole = reports / f"{command}.txt"
             with contextlib.suppress(OSError):
                 write_atomically(whole, output + "\n")
-                repair = f"rextio-torch doctor {project}; all of it is in {whole}"
+                repair = f"rextio-torch doctor {quoted(project)}; all of it is in {whole}"
             detail = before + output.rstrip().splitlines()[-1]
+    # What it says of a file of the copy is to be corrected in the project; what was generated from
+    # the copy is there only.
+    inside = re.compile(re.escape(f"{staged.folder}{os.sep}") + r"(?!\.rextio\b)")
+    detail = inside.sub(lambda _: f"{project}{os.sep}", detail)
     return CliError(
         f"rextio {command} failed with exit status {status}", detail=detail, repair=repair
     )

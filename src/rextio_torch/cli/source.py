@@ -44,8 +44,19 @@ def source_files(project: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(project):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         for name in sorted(names):
-            if name.endswith((".py", ".pyi")):
-                yield Path(parent) / name
+            path = Path(parent) / name
+            # Not a link to nothing, nor a pipe, which would be waited for.
+            if name.endswith((".py", ".pyi")) and path.is_file():
+                yield path
+
+
+def linked_folders(project: Path) -> Iterator[Path]:
+    """Yield the links to folders with Python files: `source_files`, as Rextio, does not follow."""
+    for parent, folders, _ in os.walk(project):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for folder in (Path(parent, name) for name in folders):
+            if folder.is_symlink() and any(folder.glob("*.py")):
+                yield folder
 
 
 def project_folders(folder: Path) -> Iterator[Path]:

@@ -21,7 +21,7 @@ import click
 from rextio_torch.cli import source
 from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.layout import require_project
 from rextio_torch.cli.module import why_not_loaded
 from rextio_torch.cli.native import native_functions, present_build
@@ -127,7 +127,7 @@ def verify(
                 "the source changed while it was being verified",
                 expected="the same files before and after",
                 found="an edit in between",
-                repair=f"rextio-torch verify {path}",
+                repair=f"rextio-torch verify {quoted(path)}",
             )
         if options.save is not None:
             shutil.copyfile(bundle, options.save)
@@ -224,7 +224,7 @@ def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, Any]]:
                 f"{name} is not a native function of {project}",
                 expected=", ".join(item.qualname for item in native),
                 found=reason or "no function of that name",
-                repair=f"rextio-torch build {project}",
+                repair=f"rextio-torch build {quoted(project)}",
             )
     return [item.wanted() for item in native if not names or item.qualname in names]
 

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import sysconfig
 import tempfile
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from wheel.wheelfile import WheelFile
 from rextio_torch import versions
 from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.errors import CliError
+from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import TEMPORARY_MARK, read_toml, table
 from rextio_torch.cli.layout import require_project
 from rextio_torch.cli.native import present_build
@@ -100,15 +101,11 @@ def make_wheel(
             f"no wheel can be made of {python_path(project)}",
             expected="the modules that rextio-torch build wrote",
             found=str(error),
-            repair=f"rextio-torch build {project}",
+            repair=f"rextio-torch build {quoted(project)}",
         ) from error
     native = next(data for path, data in built.items() if path.startswith("_rextio_native."))
     if source_ids(native) != [source_id]:
-        raise CliError(
-            "another build changed the module while the wheel was being made",
-            expected=f"a module of source {source_id[:12]}",
-            repair=f"let no other build run in {project}, then rextio-torch wheel {project}",
-        )
+        raise _changed(project)
     others = other_licenses(project, environment)
     wheel = write_wheel(options.out or project / FOLDER, project, metadata, content, others)
     return WheelResult(wheel, metadata, content, source_id)
@@ -117,11 +114,28 @@ def make_wheel(
 def built_files(project: Path) -> dict[str, bytes]:
     """Return the files of a project's last build by their paths there."""
     folder = python_path(project)
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    try:
+        before = folder.stat().st_ino
+        files = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and "__pycache__" not in path.relative_to(folder).parts
+        }
+        after = folder.stat().st_ino
+    except FileNotFoundError as error:
+        raise _changed(project) from error
+    # A build is replaced as a whole.
+    if after != before:
+        raise _changed(project)
+    return files
+
+
+def _changed(project: Path) -> CliError:
+    return CliError(
+        "another build changed the module while the wheel was being made",
+        expected="no other build while it is read",
+        repair=f"let no other build run in {project}, then rextio-torch wheel {quoted(project)}",
+    )
 
 
 def other_licenses(project: Path, environment: Environment) -> str:
@@ -154,38 +168,76 @@ def read_metadata(project: Path, options: Options) -> StandardMetadata:
     data = dict(table(read_toml(file), "project", file))
     given = {"name": options.name, "version": options.version}
     data |= {key: value for key, value in given.items() if value is not None}
+    dynamic = data.get("dynamic", [])
+    if not isinstance(dynamic, list) or not all(isinstance(key, str) for key in dynamic):
+        raise _invalid(file, f"dynamic = {dynamic!r}, which is no list of names")
     # What the options say is not left to a build backend.
-    data["dynamic"] = [key for key in data.get("dynamic", ()) if given.get(key) is None]
-    if data["dynamic"]:
-        names = ", ".join(data["dynamic"])
+    data["dynamic"] = dynamic = [key for key in dynamic if given.get(key) is None]
+    if dynamic:
+        names = ", ".join(dynamic)
         raise CliError(
             f"{file} leaves {names} to its build backend, which does not run here",
             expected="values in [project]",
-            found=f"dynamic = {data['dynamic']}",
+            found=f"dynamic = {dynamic}",
             repair="rextio-torch wheel --version VERSION"
-            if data["dynamic"] == ["version"]
+            if dynamic == ["version"]
             else f"write {names} into [project] of {file}",
         )
-    data.setdefault("name", project.name)
+    # As Rextio does, with what a name cannot hold left out.
+    data.setdefault("name", re.sub("[^A-Za-z0-9._-]+", "-", project.name).strip("-._") or "project")
     data.setdefault("version", DEFAULT_VERSION)
     try:
         canonicalize_name(data["name"], validate=True)
         Version(data["version"])
         metadata = StandardMetadata.from_pyproject({"project": data}, project_dir=project)
     except (InvalidName, InvalidVersion, pyproject_metadata.ConfigurationError, TypeError) as error:
+        raise _invalid(file, str(error)) from error
+    if (taken := canonicalize_name(metadata.name)) in _OWN_REQUIREMENTS:
         raise CliError(
-            "the wheel has no valid name, version or other metadata",
-            expected=f"a [project] table as packages have it in {file}, or --name and --version",
-            found=str(error),
-            repair=f"correct {file}, or name them: rextio-torch wheel --name NAME "
-            "--version VERSION",
-        ) from error
+            f"the wheel would be installed in the place of {taken}",
+            expected="a name of its own",
+            found=f"name = {metadata.name!r}",
+            repair="rextio-torch wheel --name NAME",
+        )
+    _require_fitting(metadata, file)
     others = [
         it for it in metadata.dependencies if canonicalize_name(it.name) not in _OWN_REQUIREMENTS
     ]
     metadata.dependencies = [*others, Requirement(f"torch=={versions.TORCH_VERSION}")]
     metadata.requires_python = SpecifierSet(f"=={versions.PYTHON_VERSION}.*")
     return metadata
+
+
+def _invalid(file: Path, found: str) -> CliError:
+    return CliError(
+        "the wheel has no valid name, version or other metadata",
+        expected=f"a [project] table as packages have it in {file}, or --name and --version",
+        found=found,
+        repair=f"correct {file}, or name them: rextio-torch wheel --name NAME --version VERSION",
+    )
+
+
+def _require_fitting(metadata: StandardMetadata, file: Path) -> None:
+    """Refuse metadata that asks for another torch or Python than the native module was built for.
+
+    What a marker makes conditional is not looked at.
+    """
+    minor = versions.PYTHON_VERSION
+    releases = [f"{minor}.{patch}" for patch in range(100)]
+    asked = [("requires-python", metadata.requires_python or SpecifierSet(), minor, releases)]
+    asked += [
+        ("dependency torch", it.specifier, versions.TORCH_VERSION, [versions.TORCH_VERSION])
+        for it in metadata.dependencies
+        if canonicalize_name(it.name) == "torch" and it.marker is None
+    ]
+    for what, specifier, version, candidates in asked:
+        if not any(specifier.contains(candidate) for candidate in candidates):
+            raise CliError(
+                f"{file} rules out what the native module was built for",
+                expected=f"{what} that allows {version}",
+                found=str(specifier),
+                repair=f"correct {what} in {file}",
+            )
 
 
 def write_wheel(

@@ -135,7 +135,8 @@ def load_source(item: Wanted) -> Callable[..., Any]:
             repair=f"python -c 'import {item.module}' in {item.root}",
         ) from error
     file = Path(str(getattr(found, "__file__", "")))
-    if Path(item.root).resolve() not in file.resolve().parents:
+    # The file itself may be a link to elsewhere.
+    if Path(item.root).resolve() not in (file.parent.resolve(), *file.parent.resolve().parents):
         raise VerifyError(
             f"another module is imported as {item.module}",
             expected=f"one of {item.root}",
