@@ -62,11 +62,12 @@ AROUND = {
     "a module by :=": ("print(F := 3)\n", "g"),
     "a module by a function": ("def set_f():\n    global F\n    F = 3\n\n\nset_f()\n", "g"),
     "names by text": ("exec('F = 3')\n", ""),
+    "no names by text": ("torch.nn.Linear(1, 1).eval()  # in evaluation mode\n", "f g"),
     "names of a star": ("from math import *\n\nprint(pi)\n", ""),
     "the function itself": ("f = print(f)\n", "g"),
     "the function by setattr": (
         "import sys\n\nsetattr(sys.modules[__name__], 'f', print)\n",
-        "g",
+        "",
     ),
 }
 FUNCTIONS = """\

@@ -15,8 +15,10 @@ from rextio_torch.explain.names import Names, statements
 from rextio_torch.explain.source import SourceFile
 
 _TYPES = "rextio_torch.types"
-#: What may bind names that are not written there.
-_BY_TEXT = re.compile(r"\b(?:globals|vars|exec|eval)\s*\(|\bsys\s*\.\s*modules\b")
+#: What may bind names that are not written there; `model.eval()` does not.
+_BY_TEXT = re.compile(
+    r"(?<![\w.])(?:globals|vars|exec|eval)\s*\(|\bbuiltins\b|\bsys\s*\.\s*modules\b"
+)
 
 
 @dataclass(frozen=True)

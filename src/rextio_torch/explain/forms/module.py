@@ -33,7 +33,7 @@ _KNOWN_CALLS = frozenset({"logging.getLogger", "range"})
 
 #: What the front end makes of it, and where it does not.
 _LEFT_OUT = "Left out of what Rextio reads; what is loaded is your own file, whole."
-_UNSURE = "the file has `from … import *` or calls `globals`, `vars`, `exec` or `eval`"
+_UNSURE = "the file has `from … import *`, `globals()`, `vars(…)`, `exec`, `eval` or `sys.modules`"
 
 
 def _executed(file: SourceFile) -> Iterator[cst.CSTNode]:
