@@ -12,18 +12,9 @@ import math
 from dataclasses import dataclass, field
 from random import Random
 
-from rextio_torch.ops.model import (
-    F32_1D,
-    F32_2D,
-    Operator,
-    Options,
-    Shape,
-    ShapeError,
-    Signature,
-    Spelling,
-    TensorType,
-)
+from rextio_torch.ops.model import Operator, Options, Shape, ShapeError, Signature, Spelling
 from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.tensor_types import F32_1D, F32_2D, TensorType
 
 #: Two assignments of (M, N): what fits in both fits for all sizes.
 SIZES = ((3, 5), (7, 2))

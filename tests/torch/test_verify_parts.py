@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rextio_torch.ops.model import F32_1D, F32_2D, I64_1D, TensorType
+from rextio_torch.ops.tensor_types import F32_1D, F32_2D, I64_1D, TensorType
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
 from rextio_torch.verify import bundle
 from rextio_torch.verify import record as record_module

@@ -13,16 +13,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.analysis import analyse
-from support.forms import BY_ID
 
 import rextio_torch.types
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
-    ALL_TYPES,
-    F32_1D,
-    F32_2D,
     REQUIRED,
-    TENSOR_TYPES,
     Operator,
     Sample,
     ShapeError,
@@ -33,7 +28,8 @@ from rextio_torch.ops.model import (
     same_literal,
     tensor,
 )
-from rextio_torch.ops.table import OPERATORS, check_table
+from rextio_torch.ops.table import BY_ID, OPERATORS, check_table
+from rextio_torch.ops.tensor_types import ALL_TYPES, F32_1D, F32_2D, TENSOR_TYPES
 from rextio_torch.runtime.loader import RUST_SOURCE
 
 by_operator = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.id)
@@ -113,6 +109,13 @@ def test_texts_are_filled(operator: Operator) -> None:
     assert diagnostic.why.startswith(f"{operator.id} is native ")
     assert diagnostic.why.endswith(".")
     assert diagnostic.example != diagnostic.instead
+
+
+@pytest.mark.parametrize("field", ["in_place", "transposed"])
+def test_a_row_that_is_named_must_be_there(field: str) -> None:
+    changed = replace(BY_ID["relu"], **{field: "relu_"})
+    with pytest.raises(ValueError, match="operator row 'relu': names 'relu_', which is no row"):
+        check_table((changed, *(row for row in OPERATORS if row.id != "relu")))
 
 
 # Contradictions that a row refuses

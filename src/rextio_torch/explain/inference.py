@@ -19,13 +19,14 @@ from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg,
 from rextio_torch.analysis.decide import Call, CudaRejection, Rejection, decide
 from rextio_torch.explain.names import blocks, children, dotted_name
 from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.ops.model import TENSOR_TYPES, TYPES_BY_KEY, Operator, OptionValue
+from rextio_torch.ops.model import Operator, OptionValue
 from rextio_torch.ops.table import BY_SPELLING
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, TYPES_BY_KEY, cpu_type
 
 #: A tensor whose dtype or rank is not known, because an operation before it is not claimed.
 TENSOR = "tensor"
 _CPU_KEYS = {item.key for item in TENSOR_TYPES}
-_FLOATS = {item.key for item in TENSOR_TYPES if item.dtype == "float32"}
+_FLOATS = {item.key for item in TENSOR_TYPES if item.is_floating}
 _NUMBERS = frozenset({"int", "float", "bool"})
 _SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
     cst.Add: "+",
@@ -493,11 +494,8 @@ class _Walk:
                 if self.facts.types.get(element.slice.value) != "int":
                     return TENSOR
                 rank -= 1
-        wanted = (of.dtype, of.device, rank)
-        for item in TENSOR_TYPES:
-            if (item.dtype, item.device, item.rank) == wanted:
-                return Likely(item.key)
-        return TENSOR
+        found = cpu_type(of.dtype, rank)
+        return TENSOR if found is None else Likely(found.key)
 
     def binary(self, node: cst.BinaryOperation) -> str | None:
         types = [self.expression(node.left), self.expression(node.right)]

@@ -20,10 +20,10 @@ from rextio_torch.explain.inference import Facts, Site
 from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
 from rextio_torch.explain.source import Function, SourceFile, parameters
 from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
-from rextio_torch.ops.model import TYPES_BY_KEY, Diagnostic
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.model import Diagnostic
+from rextio_torch.ops.table import BY_ID
+from rextio_torch.ops.tensor_types import TYPES_BY_KEY
 
-_OPERATORS = {operator.id: operator for operator in OPERATORS}
 _STOPS_BUILD = {form.code for form in FORMS if form.stops is not None}
 _FAILS_CALLS = {form.code for form in FORMS if form.fails_calls}
 _SIGNATURE_CODES = {form.code for form in signature.ROWS}
@@ -214,7 +214,7 @@ def _claim_span(file: SourceFile, claim: Claim) -> Span:
 def _operation(file: SourceFile, claim: Claim, span: Span) -> Operation:
     return Operation(
         operator=claim.operator,
-        schema=_OPERATORS[claim.operator].schema,
+        schema=BY_ID[claim.operator].schema,
         span=span,
         source=file.slice(span),
         result=TYPES_BY_KEY[claim.result].label if claim.result in TYPES_BY_KEY else claim.result,

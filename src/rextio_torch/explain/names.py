@@ -10,7 +10,7 @@ from typing import Literal
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from rextio_torch.ops.model import TENSOR_TYPES, TYPES_BY_MARKER, TensorType
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, TYPES_BY_MARKER, TensorType, cpu_type
 
 _SCALARS = frozenset({"int", "float", "bool", "str", "bytes", "None"})
 _CONTAINERS = frozenset({"list", "set", "dict", "tuple"})
@@ -188,17 +188,15 @@ def _elements(node: cst.Subscript) -> list[cst.BaseExpression]:
 
 def _jaxtyping(resolved: str, node: cst.Subscript) -> Annotation:
     """Return what `Float32[Tensor, "batch dim"]` says: a dtype, and one word for each dimension."""
-    dtype = {"jaxtyping.Float32": "float32", "jaxtyping.Int64": "int64"}.get(resolved)
+    dtypes = {f"jaxtyping.{item.jaxtyping}": item.dtype for item in TENSOR_TYPES}
+    dtype = dtypes.get(resolved)
     elements = _elements(node)
     shape = elements[1] if len(elements) == 2 else None
     text = shape.evaluated_value if isinstance(shape, cst.SimpleString) else None
     if dtype is None or not isinstance(text, str) or any(c in text for c in ".*"):
         return Annotation("unsized")
-    rank = len(text.split())
-    for found in TENSOR_TYPES:
-        if (found.dtype, found.rank) == (dtype, rank):
-            return Annotation("jaxtyping", found)
-    return Annotation("unsized")
+    found = cpu_type(dtype, len(text.split()))
+    return Annotation("unsized") if found is None else Annotation("jaxtyping", found)
 
 
 class Resolver:

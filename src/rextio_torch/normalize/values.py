@@ -26,9 +26,8 @@ from rextio_torch.normalize.equivalents import EQUIVALENTS, Equivalent, Named
 from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.statements import Expr, Frame, Var, parts
 from rextio_torch.ops.model import REQUIRED, Operator, OptionValue, Parameter, Spelling
-from rextio_torch.ops.table import BY_SPELLING, OPERATORS
+from rextio_torch.ops.table import BY_ID, BY_SPELLING
 
-_BY_ID = {operator.id: operator for operator in OPERATORS}
 _EQUIVALENTS: dict[tuple[str, str], list[Equivalent]] = {}
 for _row in EQUIVALENTS:
     _EQUIVALENTS.setdefault((_row.kind, _row.written), []).append(_row)
@@ -273,7 +272,7 @@ class Values:
         row = BY_SPELLING.get(("operator", symbol or ""))
         if row is None:
             return self.splice(expr, pair, TENSOR)
-        linear = self.with_transposed(expr, row[0].id, [left, right])
+        linear = self.with_transposed(expr, row[0], [left, right])
         if linear is not None:
             return linear
         bound = bind(row[0], row[1], arguments, self.literal_of(expr))
@@ -377,7 +376,7 @@ class Values:
         row = BY_SPELLING.get(written)
         if row is not None:
             operator, spelling = row
-            linear = self.with_transposed(expr, operator.id, [item.value for item in arguments])
+            linear = self.with_transposed(expr, operator, [item.value for item in arguments])
             if linear is not None and len(arguments) == 2:
                 return linear
             bound = bind(operator, spelling, arguments, self.literal_of(expr))
@@ -430,14 +429,14 @@ class Values:
             found = self.bind_equivalent(expr, row, arguments)
             if found is None:
                 continue
-            linear = self.with_transposed(expr, row.gives, found)
+            linear = self.with_transposed(expr, BY_ID.get(row.gives), found)
             if linear is not None:
                 return linear
             types = tuple(tensor_type(value.type) for value in found)
             origin = self.origin(expr.frame, expr.node)
             if tuple(item.rank if item else 0 for item in types) not in row.ranks:
                 continue
-            if any(item is None or item.dtype != "float32" for item in types):
+            if any(item is None or not item.is_floating for item in types):
                 continue
             if row.gives == "identity":
                 return replace(found[0], code=found[0].operand.at(origin), atomic=True)
@@ -445,7 +444,7 @@ class Values:
                 pairs = [(item.node, item.value.code) for item in arguments[:1]]
                 written_as = self.splice(expr, pairs, TENSOR)
                 return replace(written_as, transposed=found[0])
-            return self.operator_call(_BY_ID[row.gives], found, origin)
+            return self.operator_call(BY_ID[row.gives], found, origin)
         return None
 
     def bind_equivalent(
@@ -485,8 +484,8 @@ class Values:
     def in_place(self, symbol: str, left: Value, right: Value, origin: Origin) -> Value | None:
         """Render the value of `left symbol= right`."""
         row = BY_SPELLING.get(("operator", symbol))
-        other = None if row is None else _BY_ID.get(f"{row[0].id}_")
-        return None if other is None else self.operator_call(other, [left, right], origin)
+        other = None if row is None else row[0].in_place
+        return None if other is None else self.operator_call(BY_ID[other], [left, right], origin)
 
     def operator_call(
         self, operator: Operator, operands: list[Value], origin: Origin
@@ -508,12 +507,15 @@ class Values:
             code = self.imported(spelling.target) + "(" + joined(", ", codes) + ")"
         return Value(code.at(origin), signature.result.key, atomic=True, fresh=True)
 
-    def with_transposed(self, expr: Expr, operator: str, operands: list[Value]) -> Value | None:
+    def with_transposed(
+        self, expr: Expr, operator: Operator | None, operands: list[Value]
+    ) -> Value | None:
         """Return `x @ w.T` as what it is in PyTorch too: a linear layer without bias."""
-        if operator != "matmul" or len(operands) != 2 or operands[1].transposed is None:
+        other = None if operator is None else operator.transposed
+        if other is None or len(operands) != 2 or operands[1].transposed is None:
             return None
         origin = self.origin(expr.frame, expr.node)
-        return self.operator_call(_BY_ID["linear"], [operands[0], operands[1].transposed], origin)
+        return self.operator_call(BY_ID[other], [operands[0], operands[1].transposed], origin)
 
 
 def _preferred(operator: Operator, operands: list[Value]) -> Spelling:
