@@ -27,11 +27,11 @@ from rextio_torch.cli.rextio import generator_failure, not_python
 from rextio_torch.cli.source import project_folders, source_files
 from rextio_torch.cli.staging import Staged, stage, users_explanation, users_report
 from rextio_torch.cli.toolchain import Toolchain
-from rextio_torch.explain.files import module_name
 from rextio_torch.explain.forms.table import BY_ID
 from rextio_torch.explain.join import explain
-from rextio_torch.explain.model import Explained, Explanation, Finding, Span
-from rextio_torch.explain.source import SourceFile, UnreadableError, split_lines
+from rextio_torch.explain.model import Explained, Explanation, Finding
+from rextio_torch.syntax.files import module_name
+from rextio_torch.syntax.source import SourceFile, Span, UnreadableError, split_lines
 
 _TAB = "    "
 #: As many functions without tensor types are named.

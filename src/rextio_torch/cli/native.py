@@ -14,9 +14,9 @@ from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.module import present_module
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.report import functions, read_report
-from rextio_torch.explain.files import parse_files
 from rextio_torch.normalize.annotations import tensor_parameters
 from rextio_torch.runtime.source_mark import marked_source_ids, shortened
+from rextio_torch.syntax.files import parse_files
 
 
 def present_build(

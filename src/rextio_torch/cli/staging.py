@@ -15,12 +15,12 @@ from typing import Any
 
 from rextio_torch.cli.files import remove_tree
 from rextio_torch.cli.source import source_files
-from rextio_torch.explain.files import module_name, parse_files
 from rextio_torch.explain.forms.table import BY_ID, FORMS
-from rextio_torch.explain.model import Explained, Explanation, Finding, Operation, Span
-from rextio_torch.explain.source import label_of
+from rextio_torch.explain.model import Explained, Explanation, Finding, Operation
 from rextio_torch.normalize.function import Normal
 from rextio_torch.normalize.project import NormalFile, normalize_files
+from rextio_torch.syntax.files import module_name, parse_files
+from rextio_torch.syntax.source import Span, label_of
 
 #: What Rextio reads of a project beside its sources.
 _SETTINGS = ("pyproject.toml",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rextio_torch.explain.inference import Site
+from rextio_torch.explain.facts import Site
 from rextio_torch.explain.model import Fused
 from rextio_torch.ops.model import ShapeError
 

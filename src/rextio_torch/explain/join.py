@@ -12,17 +12,19 @@ import libcst as cst
 
 from rextio_torch.analysis.decide import CudaRejection, Rejection
 from rextio_torch.cuda import candidate
-from rextio_torch.explain.files import parse_files
+from rextio_torch.explain.facts import Facts, Site
 from rextio_torch.explain.forms import signature
 from rextio_torch.explain.forms.table import FORMS
 from rextio_torch.explain.fusion import fused
-from rextio_torch.explain.inference import Facts, Site
-from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
-from rextio_torch.explain.source import Function, SourceFile, parameters
+from rextio_torch.explain.inference import infer
+from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation
 from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
 from rextio_torch.ops.model import Diagnostic
 from rextio_torch.ops.table import BY_ID
 from rextio_torch.ops.tensor_types import TYPES_BY_KEY
+from rextio_torch.syntax.files import parse_files
+from rextio_torch.syntax.source import Function, SourceFile, Span
+from rextio_torch.syntax.tree import parameters
 
 _STOPS_BUILD = {form.code for form in FORMS if form.stops is not None}
 _FAILS_CALLS = {form.code for form in FORMS if form.fails_calls}
@@ -132,7 +134,7 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
     span = file.span(function.node)
     verdict = by_line.get(span.line, UNSEEN)
     qualname = f"{file.module}.{function.name}"
-    facts = Facts.of(file, function)
+    facts = infer(file, function)
     findings = _findings(facts)
     if verdict.outcome == "native":
         stopping = tuple(finding for finding in findings if finding.code in _STOPS_BUILD)

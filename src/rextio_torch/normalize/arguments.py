@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from rextio_torch.explain.inference import literal
 from rextio_torch.normalize.code import Code
 from rextio_torch.normalize.constants import Literal
 from rextio_torch.ops.model import (
@@ -21,6 +20,7 @@ from rextio_torch.ops.model import (
     same_literal,
 )
 from rextio_torch.ops.tensor_types import TENSOR_TYPES, TensorType
+from rextio_torch.syntax.tree import literal
 
 if TYPE_CHECKING:
     from rextio_torch.normalize.values import Value

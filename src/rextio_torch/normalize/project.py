@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from rextio_torch.explain.model import Span
-from rextio_torch.explain.source import Function, SourceFile
 from rextio_torch.normalize.annotations import marker
 from rextio_torch.normalize.bindings import bindings
 from rextio_torch.normalize.body import Bodies, LeftAloneError
@@ -17,6 +15,7 @@ from rextio_torch.normalize.code import Code, Mark, Origin, joined
 from rextio_torch.normalize.constants import module_constants, rebound
 from rextio_torch.normalize.function import Normal, normalize
 from rextio_torch.normalize.imports import importable
+from rextio_torch.syntax.source import Function, SourceFile, Span
 
 #: What marks a function that Rextio is to leave on Python, under a name that nothing else has.
 _EXEMPT = "_rextio_torch_exempt"

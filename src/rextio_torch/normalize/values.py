@@ -9,15 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from rextio_torch.explain.inference import (
-    TENSOR,
-    assigned_names,
-    is_tensor,
-    literal,
-    names_in,
-)
-from rextio_torch.explain.names import dotted_name
-from rextio_torch.explain.source import SourceFile
 from rextio_torch.normalize.arguments import Argument, bind, rendered_options, tensor_type
 from rextio_torch.normalize.body import LeftAloneError
 from rextio_torch.normalize.code import Code, Origin, joined
@@ -25,8 +16,11 @@ from rextio_torch.normalize.constants import Literal, literal_value
 from rextio_torch.normalize.equivalents import EQUIVALENTS, Equivalent, Named
 from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.statements import Expr, Frame, Var, parts
-from rextio_torch.ops.model import REQUIRED, Operator, OptionValue, Parameter, Spelling
+from rextio_torch.ops.model import REQUIRED, Operator, Spelling
 from rextio_torch.ops.table import BY_ID, BY_SPELLING
+from rextio_torch.syntax.source import SourceFile
+from rextio_torch.syntax.tree import assigned_names, dotted_name, literal, names_in
+from rextio_torch.syntax.types import SYMBOLS, TENSOR, arithmetic, is_tensor
 
 _EQUIVALENTS: dict[tuple[str, str], list[Equivalent]] = {}
 for _row in EQUIVALENTS:
@@ -34,13 +28,6 @@ for _row in EQUIVALENTS:
 #: Names of operations that never give the caller's own tensor, or a view of it.
 FRESH_NAMES = {target.rpartition(".")[2] for _, target in BY_SPELLING} | {
     row.written.rpartition(".")[2] for row in EQUIVALENTS if row.fresh
-}
-_SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
-    cst.Add: "+",
-    cst.Subtract: "-",
-    cst.Multiply: "*",
-    cst.Divide: "/",
-    cst.MatrixMultiply: "@",
 }
 _IN_PARENTHESES = (cst.BinaryOperation, cst.IfExp, cst.NamedExpr, cst.Comparison)
 _OPENING = re.compile(r"\(\s*$")
@@ -267,8 +254,8 @@ class Values:
                     return found
             return self.scalar_power(expr, node, left, pair)
         if not is_tensor(left.type) and not is_tensor(right.type):
-            return self.splice(expr, pair, _arithmetic(node.operator, left.type, right.type))
-        symbol = _SYMBOLS.get(type(node.operator))
+            return self.splice(expr, pair, arithmetic(node.operator, (left.type, right.type)))
+        symbol = SYMBOLS.get(type(node.operator))
         row = BY_SPELLING.get(("operator", symbol or ""))
         if row is None:
             return self.splice(expr, pair, TENSOR)
@@ -543,15 +530,3 @@ def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             yield part
         else:
             yield from _operands(part)
-
-
-def _arithmetic(operator: cst.BaseBinaryOp, left: str | None, right: str | None) -> str | None:
-    numbers = {"int", "float", "bool"}
-    if left not in numbers or right not in numbers:
-        return None
-    if isinstance(operator, cst.Divide) or "float" in (left, right):
-        return "float"
-    return "int"
-
-
-__all__ = ["Bound", "OptionValue", "Parameter", "Value", "Values"]

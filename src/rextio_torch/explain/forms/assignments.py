@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from rextio_torch.explain.inference import Facts
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.model import Form
 
 

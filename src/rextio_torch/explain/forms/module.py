@@ -12,8 +12,8 @@ import libcst as cst
 
 from rextio_torch.explain.forms.examples import RELU
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import children, dotted_name, statements
-from rextio_torch.explain.source import SourceFile, parameters
+from rextio_torch.syntax.source import SourceFile
+from rextio_torch.syntax.tree import children, dotted_name, parameters, statements
 
 _PURE_DECORATORS = frozenset(
     {

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import BRANCHES, RELU
-from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form
 
 _UNSUPPORTED = (

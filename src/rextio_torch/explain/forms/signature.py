@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import RELU
-from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form, FunctionDetection
-from rextio_torch.explain.names import dotted_name
-from rextio_torch.explain.source import parameters
+from rextio_torch.syntax.tree import dotted_name, parameters
 
 #: Names that Rust reserves even where it lets others be written `r#name`.
 _NO_RUST_NAMES = frozenset({"self", "Self", "super", "crate"})

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import RELU
-from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import dotted_name
+from rextio_torch.syntax.tree import dotted_name
 
 _STRINGS = (cst.SimpleString, cst.ConcatenatedString)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from rextio_torch.explain.inference import Facts, names_in
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import dotted_name
+from rextio_torch.syntax.tree import dotted_name, names_in
 
 
 def _attribute(facts: Facts) -> Iterator[cst.CSTNode]:

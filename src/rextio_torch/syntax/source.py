@@ -13,8 +13,23 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from rextio_torch.explain.model import Span
-from rextio_torch.explain.names import ONE_TENSOR, Annotation, Names, Resolver, children
+from rextio_torch.syntax.annotations import ONE_TENSOR, Annotation, Resolver
+from rextio_torch.syntax.names import Names
+from rextio_torch.syntax.tree import children, parameters
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A half-open range of a file: lines from 1, columns in characters from 1."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def covers(self, line: int, column: int) -> bool:
+        """Whether a position lies in the range."""
+        return (self.line, self.column) <= (line, column) < (self.end_line, self.end_column)
 
 
 @dataclass(frozen=True)
@@ -211,12 +226,6 @@ def label_of(path: Path) -> str:
 def split_lines(text: str) -> list[str]:
     """Split text where Python ends a line; `str.splitlines` also does at form feeds and more."""
     return re.split(r"\r\n|\r|\n", text)
-
-
-def parameters(node: cst.Parameters) -> list[cst.Param]:
-    """Return all parameters, `*args` and `**kwargs` last."""
-    stars = [star for star in (node.star_arg, node.star_kwarg) if isinstance(star, cst.Param)]
-    return [*node.posonly_params, *node.params, *node.kwonly_params, *stars]
 
 
 def _definitions(
