@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from types import ModuleType
 
-from rextio_torch.explain.forms.table import FORMS, SUBJECTS, example_module
+from rextio_torch.explain.forms.table import FORMS, SUBJECTS, example_module, forms_of
 from rextio_torch.explain.inference import infer
 from rextio_torch.explain.model import Form
 from rextio_torch.normalize.annotations import marker
@@ -194,12 +194,12 @@ def python_page() -> str:
 
 def _subject(subject: ModuleType, normal: Mapping[str, NormalFile]) -> Iterator[str]:
     """Yield the forms of one module of the table that are rewritten."""
-    rewritten = [form for form in subject.ROWS if form.rewritten is not None]
+    rewritten = [form for form in forms_of(subject) if form.rewritten is not None]
     if not rewritten:
         return
     name = subject.__name__.rpartition(".")[2].replace("_", " ")
     yield from ("", f"### {name.capitalize()}")
-    for form in sorted(rewritten, key=lambda form: form.code):
+    for form in rewritten:
         unless = f" Unless {form.except_where}." if form.except_where else ""
         yield from ("", f"**{_title(form)}** ({_link(form)}): {form.rewritten}{unless}")
         yield from ("", *_block(form.example))

@@ -13,8 +13,8 @@ import libcst as cst
 from rextio_torch.analysis.decide import CudaRejection, Rejection
 from rextio_torch.cuda import candidate
 from rextio_torch.explain.facts import Facts, Site
-from rextio_torch.explain.forms import signature
-from rextio_torch.explain.forms.table import FORMS
+from rextio_torch.explain.forms import definition, signature
+from rextio_torch.explain.forms.table import FORMS, forms_of
 from rextio_torch.explain.fusion import fused
 from rextio_torch.explain.inference import infer
 from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation
@@ -28,7 +28,7 @@ from rextio_torch.syntax.tree import parameters
 
 _STOPS_BUILD = {form.code for form in FORMS if form.stops is not None}
 _FAILS_CALLS = {form.code for form in FORMS if form.fails_calls}
-_SIGNATURE_CODES = {form.code for form in signature.ROWS}
+_SIGNATURE_CODES = {form.code for form in forms_of(signature, definition)}
 # Rextio's words for what only follows from something else that it reports.
 _UNDEFINED = re.compile(r"name '(.+?)' is not defined in this scope")
 _FOLLOWS = (

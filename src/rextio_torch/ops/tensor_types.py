@@ -102,3 +102,13 @@ def cpu_type(dtype: str, rank: int) -> TensorType | None:
     """Return the CPU type of a dtype and a rank, if the surface has it."""
     found = (item for item in TENSOR_TYPES if (item.dtype, item.rank) == (dtype, rank))
     return next(found, None)
+
+
+def dtypes_and_ranks() -> str:
+    """Return what the CPU has in words: each dtype with its ranks."""
+    ranks: dict[str, list[int]] = {}
+    for item in TENSOR_TYPES:
+        ranks.setdefault(item.dtype, []).append(item.rank)
+    return ", ".join(
+        f"{dtype} of rank {' or '.join(map(str, sorted(found)))}" for dtype, found in ranks.items()
+    )

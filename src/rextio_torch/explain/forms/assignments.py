@@ -253,15 +253,3 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
 """,
     detect=lambda facts: facts.nodes(cst.NamedExpr),
 )
-
-ROWS = (
-    ANNOTATED_LOCAL,
-    DECLARED_LOCAL,
-    CHANGED_TYPE,
-    AUGMENTED_TENSOR,
-    TUPLE_UNPACKING,
-    SEVERAL_TARGETS,
-    ASSIGNMENT_INTO,
-    FIRST_IN_BLOCK,
-    ASSIGNMENT_EXPRESSION,
-)

@@ -321,16 +321,3 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     detect=_method_of_call,
     stops="generator",
 )
-
-ROWS = (
-    KEYWORD,
-    STARRED_ARGUMENT,
-    EXPRESSION_RECEIVER,
-    TENSOR_FUNCTION,
-    UNKNOWN_FUNCTION,
-    IN_PLACE,
-    UNKNOWN_METHOD,
-    BUILTIN,
-    HIDDEN_MODULE,
-    METHOD_OF_CALL,
-)

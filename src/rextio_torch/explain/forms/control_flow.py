@@ -320,16 +320,3 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     detect=_declared_twice,
     stops="compiler",
 )
-
-ROWS = (
-    RETURN_IN_TRY,
-    MATCH_STATEMENT,
-    OTHER_ITERABLE,
-    RANGE_STEP,
-    LOOP_ELSE,
-    RETURNED_PARAMETER,
-    FALLS_THROUGH,
-    WRONG_RESULT,
-    WRITTEN_LIST,
-    DECLARED_TWICE,
-)

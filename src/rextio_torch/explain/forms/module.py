@@ -347,13 +347,3 @@ print(example.f(torch.zeros(2, 2)))
     detect_in_file=_rebinding,
     scope="project",
 )
-
-ROWS = (
-    MODULE_CALL,
-    MODULE_DECORATOR,
-    BASE_CLASS,
-    STAR_IMPORT,
-    EVALUATED_ANNOTATION,
-    MODULE_STATEMENT,
-    PROJECT_CALL,
-)

@@ -261,15 +261,3 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     instead=BRANCHES,
     detect=lambda facts: facts.nodes(cst.IfExp),
 )
-
-ROWS = (
-    UNARY_MINUS,
-    UNARY_OPERATOR,
-    POWER,
-    BINARY_OPERATOR,
-    INTEGER_DIVISION,
-    TENSOR_COMPARISON,
-    MEMBERSHIP,
-    TRUTH,
-    CONDITIONAL_EXPRESSION,
-)

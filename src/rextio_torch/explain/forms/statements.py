@@ -208,15 +208,3 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     instead=RELU,
     detect=lambda facts: facts.nodes(cst.Import, cst.ImportFrom),
 )
-
-ROWS = (
-    DOCSTRING,
-    BARE_EXPRESSION,
-    PASS_STATEMENT,
-    ASSERTION,
-    EXCEPTION,
-    WITH_STATEMENT,
-    DELETE,
-    OUTER_NAME,
-    IMPORT_INSIDE,
-)

@@ -204,13 +204,3 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
 """,
     detect=lambda facts: facts.nodes(cst.FormattedString),
 )
-
-ROWS = (
-    ATTRIBUTE,
-    INDEX,
-    MODULE_NAME,
-    LIST_OF_TENSORS,
-    COMPREHENSION,
-    FUNCTION_VALUE,
-    F_STRING,
-)
