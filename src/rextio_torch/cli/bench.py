@@ -17,10 +17,11 @@ from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.layout import require_project
-from rextio_torch.cli.native import NativeFunction, native_functions, present_build
+from rextio_torch.cli.native import native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
 from rextio_torch.cli.workers import Event, run_worker
+from rextio_torch.verify.function import SourceFunction
 
 _WORKER = "rextio_torch.bench.worker"
 _EFFORT = Effort(
@@ -117,7 +118,7 @@ def bench(
         _WORKER,
         {
             "path": str(python_path(project)),
-            "wanted": found.wanted(),
+            "function": found.to_dict(),
             "shapes": {key: list(shape) for key, shape in options.shapes.items()},
             "values": dict(options.values),
             "inputs": None if options.inputs is None else str(options.inputs.absolute()),
@@ -164,7 +165,7 @@ def _find(function: str, project: Path | None) -> tuple[Path, str]:
     )
 
 
-def _native(project: Path, name: str) -> NativeFunction:
+def _native(project: Path, name: str) -> SourceFunction:
     native = native_functions(project)
     file, colon, function = name.rpartition(":")
     for item in native:

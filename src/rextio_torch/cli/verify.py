@@ -226,7 +226,7 @@ def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, Any]]:
                 found=reason or "no function of that name",
                 repair=f"rextio-torch build {project}",
             )
-    return [item.wanted() for item in native if not names or item.qualname in names]
+    return [item.to_dict() for item in native if not names or item.qualname in names]
 
 
 _COLUMNS = ("cases", "bit-equal", "within", "worst ULP", "failed")
