@@ -86,16 +86,17 @@ def explain_command(path: Path, strict: bool, show: bool, as_written: bool, as_j
     what `rextio check` and `rextio generate` say of that.
     """
     # Imported here: the parser is large, and no other command needs it.
-    from rextio_torch.cli import explain as explain_module
+    from rextio_torch.cli import explain_text
+    from rextio_torch.cli.explain import explain_path
 
-    answer = explain_module.explain_path(path, Environment.current(), normalize=not as_written)
+    answer = explain_path(path, Environment.current(), normalize=not as_written)
     lacking = _lacking(answer) if strict else []
     if as_json:
         print_json(answer.to_dict(), ok=not lacking)
     else:
         width = min(shutil.get_terminal_size().columns, 100)
-        source = explain_module.source_lines(answer)
-        for line in explain_module.lines(answer, width, source=source, show=show):
+        source = explain_text.source_lines(answer)
+        for line in explain_text.lines(answer, width, source=source, show=show):
             click.echo(line)
     _refuse(lacking)
 
