@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
+import operator
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,31 +19,23 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rextio_torch.ops import pointwise
+from rextio_torch.ops.model import Operator
+
 CRATE = Path(__file__).parent.parent / "src" / "rextio_torch" / "runtime" / "rust"
 INPUTS = 1 << 32
 CHUNK = 1 << 20
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-def exact_gelu(x: torch.Tensor) -> torch.Tensor:
-    """Return x * erfc(-x / sqrt(2)) / 2, which keeps its digits for negative x."""
-    value = x * 0.5 * torch.special.erfc(-x * math.sqrt(0.5))
-    return torch.where(x == math.inf, x, value)
+def _eager(row: Operator) -> Function:
+    """Return PyTorch's function for a row."""
+    target = next(item.target for item in row.spellings if item.kind == "function")
+    return operator.attrgetter(target.removeprefix("torch."))(torch)
 
 
-EAGER: dict[str, Function] = {
-    "relu": torch.relu,
-    "abs": torch.abs,
-    "neg": torch.neg,
-    "square": torch.square,
-    "sqrt": torch.sqrt,
-    "exp": torch.exp,
-    "log": torch.log,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "gelu": torch.nn.functional.gelu,
-}
-EXACT = {**EAGER, "gelu": exact_gelu}
+EAGER = {row.id: _eager(row) for row in pointwise.ROWS}
+EXACT = {row.id: row.reference or EAGER[row.id] for row in pointwise.ROWS}
 
 
 def eager_error(name: str, step: int) -> dict[str, float]:

@@ -25,10 +25,10 @@ from rextio_torch.ops.model import (
 from rextio_torch.ops.tensor_types import ALL_TYPES, TENSOR_TYPES, TensorType
 
 KEYS = {item.marker: item.key for item in ALL_TYPES if item.after is None}
-HEADER = """\
+HEADER = f"""\
 import rextio_torch.in_place
 import torch
-from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
+from rextio_torch.types import {", ".join(item.marker for item in TENSOR_TYPES)}
 """
 
 

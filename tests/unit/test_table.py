@@ -13,9 +13,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.analysis import analyse
+from support.forms import HEADER
 
 import rextio_torch.types
-from rextio_torch.ops import shapes
+from rextio_torch.ops import pointwise, shapes
 from rextio_torch.ops.model import (
     REQUIRED,
     Operator,
@@ -266,6 +267,17 @@ def test_every_runtime_function_is_in_the_table(
     assert set(runtime_functions) == {operator.id for operator in OPERATORS}
 
 
+@pytest.mark.parametrize("operator", pointwise.ROWS, ids=lambda operator: operator.id)
+def test_kernels_are_held_to_the_bound_of_their_row(operator: Operator) -> None:
+    """What the crate's own tests allow a kernel; what is bit-equal to eager is rounded once."""
+    text = (RUST_SOURCE.parent / "tests" / "common" / "reference.rs").read_text(encoding="utf-8")
+    arms = text[text.index("pub fn bound(") :]
+    name = operator.id.capitalize()
+    (bound,) = re.findall(rf"Unary::{name}\b.* => ([\d.]+),", arms)
+    ulp = operator.numerics.ulp
+    assert float(bound) == ulp or (ulp == 0 and float(bound) <= 0.5)
+
+
 def test_macros_are_read() -> None:
     text = """\
 macro_rules! unary {
@@ -355,10 +367,7 @@ def _as_functions(name: str, text: str) -> str:
 
 def test_examples_of_diagnostics(tmp_path: Path) -> None:
     """The example is rejected with that code; what to write instead is native."""
-    header = (
-        "import rextio_torch.in_place\nimport torch\nimport torch.nn.functional as F\n"
-        "from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D\n\n"
-    )
+    header = f"{HEADER}import torch.nn.functional as F\n\n"
     modules = {
         operator.id: header
         + _as_functions("example", operator.diagnostic.example)

@@ -423,7 +423,7 @@ class Values:
             origin = self.origin(expr.frame, expr.node)
             if tuple(item.rank if item else 0 for item in types) not in row.ranks:
                 continue
-            if any(item is None or not item.is_floating for item in types):
+            if any(item is None or item.dtype != "float32" for item in types):
                 continue
             if row.gives == "identity":
                 return replace(found[0], code=found[0].operand.at(origin), atomic=True)
