@@ -14,19 +14,19 @@ import click
 from rich.console import Console
 
 from rextio_torch import versions
+from rextio_torch.cli import build_text
 from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
-from rextio_torch.cli.build import BuildResult, python_path
+from rextio_torch.cli.build import BuildResult
 from rextio_torch.cli.build import build as build_project
 from rextio_torch.cli.commands import AS_JSON, print_json, reporting
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
-from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
+from rextio_torch.cli.layout import cache_root, require_project
 from rextio_torch.cli.module import check_module
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
-from rextio_torch.cli.report import INLINED
 from rextio_torch.cli.toolchain import Toolchain
 
 if TYPE_CHECKING:
@@ -140,49 +140,9 @@ def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict(), ok=not lacking)
     else:
-        _show_result(result)
+        for line in build_text.lines(result):
+            click.echo(line)
     _refuse(lacking)
-
-
-def _show_result(result: BuildResult) -> None:
-    native = [function for function in result.functions if function.native]
-    if not result.functions:
-        click.echo("no functions")
-    width = max((len(function.qualname) for function in result.functions), default=0)
-    said = None
-    for function in result.functions:
-        if function.native:
-            mark, text = click.style("native", fg="green", bold=True), function.route
-        elif function.route == INLINED:
-            mark, text = click.style("inlined", fg="green", bold=True), function.reason or ""
-        else:
-            mark, text = click.style("python", fg="yellow", bold=True), function.reason or ""
-        said, text = text, "(as above)" if not function.native and text == said else text
-        click.echo(f"{mark}  {function.qualname:<{width}}  {text}")
-        if function.suggestion:
-            click.echo(f"        {'':<{width}}  instead: {function.suggestion}")
-        if function.native and function.wrong_defaults:
-            names = ", ".join(function.wrong_defaults)
-            text = f"warning: {names}: the default is no tensor, a call without it is a TypeError"
-            click.echo(f"        {'':<{width}}  {text}")
-    seconds = result.seconds
-    if not native:
-        click.echo("no native function")
-    if result.module is not None:
-        click.echo(f"module: {result.module} (source {result.source_id[:12]})")
-    if native:
-        folder = shlex.quote(str(python_path(result.project)))
-        click.echo(f"use it: PYTHONPATH={folder} python -P <script>")
-    if result.core_wheel is not None:
-        click.echo(
-            f"wheel: {result.core_wheel} is Rextio's: it and Rextio, or it and another such wheel, "
-            f"overwrite each other; rextio-torch wheel {shlex.quote(str(result.project))} "
-            "makes one that can stand beside them"
-        )
-    click.echo(
-        f"{len(native)} of {len(result.functions)} functions native, {seconds['total']:.1f} s "
-        f"(dependencies {result.dependencies}, {seconds['dependencies']:.1f} s)"
-    )
 
 
 @cli.command("wheel")
@@ -399,27 +359,13 @@ def cache(as_json: bool) -> None:
         return
     root = cache_root(Environment.current().variables)
     found = cache_module.entries(root)
-    total = sum(entry.size for entry in found)
     if as_json:
+        total = sum(entry.size for entry in found)
         folders = [entry.to_dict() for entry in found]
         print_json({"root": str(root), "bytes": total, "folders": folders})
         return
-    columns = " (size, last used, torch, project)" if found else ""
-    click.echo(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
-    if not found:
-        click.echo(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
-        return
-    for entry in found:
-        owner = entry.project or "warm copy, to seed new build folders from"
-        if entry.kind == "project" and entry.project is None:
-            owner = "of an unknown project"
-        if entry.project_is_gone:
-            owner += " (gone)"
-        used = (entry.origin["used"] or "unknown").replace("T", " ")[:16]
-        torch = entry.origin["torch"] or "unknown"
-        click.echo(f"{human_size(entry.size):>8}  {used}  torch {torch}  {owner}")
-        click.echo(f"{'':8}  {entry.folder}")
-        click.echo(f"{'':8}  {entry.origin['python'] or 'unknown Python'}")
+    for line in cache_module.lines(root, found):
+        click.echo(line)
 
 
 @cache.command("clear")
