@@ -1,6 +1,6 @@
 """Largest errors of the unary kernels over all 2^32 float32 inputs, beside eager PyTorch's own.
 
-    python tools/accuracy.py [--step N] [--output accuracy.md]
+    python -m tools.accuracy [--step N] [--output accuracy.md]
 
 Runs the runtime crate's `accuracy` example (our kernels on every instruction set of the machine,
 against float64) and eager on the same inputs, and writes a table. All inputs take hours on
@@ -21,8 +21,8 @@ import torch
 
 from rextio_torch.ops import pointwise
 from rextio_torch.ops.model import Operator
+from tools.paths import CRATE
 
-CRATE = Path(__file__).parent.parent / "src" / "rextio_torch" / "runtime" / "rust"
 INPUTS = 1 << 32
 CHUNK = 1 << 20
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -73,7 +73,7 @@ def page(ours: dict[tuple[str, str], dict[str, str]], step: int) -> str:
     levels = list(dict.fromkeys(level for _, level in ours))
     inputs = "all 2^32 inputs" if step == 1 else f"every {step}th of 2^32 inputs"
     lines = [
-        "<!-- Written by `python tools/accuracy.py`. -->",
+        "<!-- Written by `python -m tools.accuracy`. -->",
         "",
         "# Accuracy of the fused engine",
         "",

@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from rextio_torch.cli.commands import AS_JSON, print_json, reporting
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import human_size
+from rextio_torch.cli.inputs import input_options
 from rextio_torch.cli.layout import cache_root, require_project
 from rextio_torch.cli.module import check_module
 from rextio_torch.cli.progress import Display
@@ -173,56 +173,10 @@ def wheel_command(path: Path, as_json: bool, **given: Any) -> None:
     click.echo(f"use it: pip install {shlex.quote(str(result.wheel))}")
 
 
-def _named(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
-    """Read options of the form name=value."""
-    pairs = [text.partition("=") for text in given]
-    for name, equals, value in pairs:
-        if not (name and equals and value):
-            raise click.BadParameter(f"{name or value!r} is not of the form name=value")
-    return {name: value for name, _, value in pairs}
-
-
-def _shapes(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
-    named = _named(context, option, given)
-    try:
-        shapes = {name: [int(size) for size in text.split("x")] for name, text in named.items()}
-    except ValueError:
-        raise click.BadParameter("sizes are written as 8x16") from None
-    if any(size < 0 for shape in shapes.values() for size in shape):
-        raise click.BadParameter("sizes are not negative")
-    return shapes
-
-
-def _inputs(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say what functions are called with."""
-    options = (
-        click.option(
-            "--shape",
-            "shapes",
-            multiple=True,
-            callback=_shapes,
-            help="Sizes of a parameter: x=8x16. Sizes that are not given follow from the "
-            "operations, or are chosen.",
-        ),
-        click.option(
-            "--value", "values", multiple=True, callback=_named, help="A scalar parameter: n=3."
-        ),
-        click.option(
-            "--inputs",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            help="Recorded inputs by parameter: a dictionary saved by torch.save (.pt) or arrays "
-            "of numpy (.npz).",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @cli.command("verify")
 @click.argument("path", type=_PATH, required=False)
 @click.option("--function", "functions", multiple=True, help="Only this function: module.name.")
-@_inputs
+@input_options
 @click.option(
     "--engine",
     "engines",
@@ -272,7 +226,7 @@ def verify_command(
 @cli.command("bench")
 @click.argument("function")
 @click.option("--project", type=_PATH, help="The project, if it is not this folder.")
-@_inputs
+@input_options
 @click.option(
     "--size",
     "sizes",
