@@ -1,6 +1,6 @@
 """Largest errors of the unary kernels over all 2^32 float32 inputs, beside eager PyTorch's own.
 
-    python tools/accuracy.py [--step N] [--output accuracy.md]
+    python -m tools.accuracy [--step N] [--output accuracy.md]
 
 Runs the runtime crate's `accuracy` example (our kernels on every instruction set of the machine,
 against float64) and eager on the same inputs, and writes a table. All inputs take hours on
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
+import operator
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,31 +19,23 @@ from pathlib import Path
 import numpy as np
 import torch
 
-CRATE = Path(__file__).parent.parent / "src" / "rextio_torch" / "runtime" / "rust"
+from rextio_torch.ops import pointwise
+from rextio_torch.ops.model import Operator
+from tools.paths import CRATE
+
 INPUTS = 1 << 32
 CHUNK = 1 << 20
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-def exact_gelu(x: torch.Tensor) -> torch.Tensor:
-    """Return x * erfc(-x / sqrt(2)) / 2, which keeps its digits for negative x."""
-    value = x * 0.5 * torch.special.erfc(-x * math.sqrt(0.5))
-    return torch.where(x == math.inf, x, value)
+def _eager(row: Operator) -> Function:
+    """Return PyTorch's function for a row."""
+    target = next(item.target for item in row.spellings if item.kind == "function")
+    return operator.attrgetter(target.removeprefix("torch."))(torch)
 
 
-EAGER: dict[str, Function] = {
-    "relu": torch.relu,
-    "abs": torch.abs,
-    "neg": torch.neg,
-    "square": torch.square,
-    "sqrt": torch.sqrt,
-    "exp": torch.exp,
-    "log": torch.log,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "gelu": torch.nn.functional.gelu,
-}
-EXACT = {**EAGER, "gelu": exact_gelu}
+EAGER = {row.id: _eager(row) for row in pointwise.ROWS}
+EXACT = {row.id: row.reference or EAGER[row.id] for row in pointwise.ROWS}
 
 
 def eager_error(name: str, step: int) -> dict[str, float]:
@@ -81,7 +73,7 @@ def page(ours: dict[tuple[str, str], dict[str, str]], step: int) -> str:
     levels = list(dict.fromkeys(level for _, level in ours))
     inputs = "all 2^32 inputs" if step == 1 else f"every {step}th of 2^32 inputs"
     lines = [
-        "<!-- Written by `python tools/accuracy.py`. -->",
+        "<!-- Written by `python -m tools.accuracy`. -->",
         "",
         "# Accuracy of the fused engine",
         "",

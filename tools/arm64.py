@@ -14,9 +14,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parent.parent
-CRATE = REPOSITORY / "src" / "rextio_torch" / "runtime" / "rust"
-FOLDER = REPOSITORY / ".cache" / "arm64"
+from tools.paths import CACHE, CRATE
+
+FOLDER = CACHE / "arm64"
 TARGET = "aarch64-unknown-linux-gnu"
 #: The compiler, the linker and the C library for AArch64, and the emulator.
 PACKAGES = ("rustc-web", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static")

@@ -26,13 +26,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tools.cargo import BuildError, test_programs
+from tools.paths import CACHE, CRATE, REPOSITORY
 
-REPOSITORY = Path(__file__).parent.parent
-CRATE = REPOSITORY / "src" / "rextio_torch" / "runtime" / "rust"
-CACHE = REPOSITORY / ".cache"
 #: Tests of memory that is used again, which exact buffers are not.
 WITHOUT = ("memory_is_used_again", "small_block_is_used_again", "keeps_few_small_blocks")
 TIMEOUT = 1800

@@ -2,8 +2,10 @@
 
 The front end writes these functions for `h += x`, `h -= x`, `h *= x` and `h /= x` where no other
 name and no view could see that h's memory changes: the assignment `h = add_(h, x)` is then the
-same. Like `h += x`, and unlike `h + x`, they raise `RuntimeError` where the result has not h's
-shape. Each is an operator of the table; run in Python, it leaves its operands as they are.
+same. The result has the dtype and the shape of `input`; like `h += x`, and unlike `h + x`, they
+raise `RuntimeError` where `other` does not broadcast to that shape. Each is an operator of the
+table, native for float32 CPU tensors of rank 1 or 2; in Python it takes what PyTorch takes, and
+leaves its operands as they are.
 
 Importing this module does not import torch.
 """

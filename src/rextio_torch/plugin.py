@@ -20,7 +20,7 @@ from rextio_torch.analysis.decide import Call, CudaRejection, decide
 from rextio_torch.cuda import candidate
 from rextio_torch.derive import records
 from rextio_torch.lowering import emit
-from rextio_torch.ops.model import ALL_TYPES
+from rextio_torch.ops.tensor_types import ALL_TYPES
 from rextio_torch.runtime.loader import helpers
 from rextio_torch.versions import (
     PLUGIN_API_VERSION,

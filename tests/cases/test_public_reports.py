@@ -19,7 +19,7 @@ from support.programs import find
 
 from rextio_torch import engine
 from rextio_torch.ops import pointwise
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.table import BY_ID
 
 pytestmark = pytest.mark.usefixtures("variant")
 
@@ -28,7 +28,6 @@ INF = math.inf
 #: On both sides of every SIMD width.
 LENGTHS = (1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 1024)
 
-ROWS = {operator.id: operator for operator in OPERATORS}
 UNARY = tuple(operator.id for operator in pointwise.ROWS)
 
 
@@ -55,7 +54,7 @@ def check(native_project, name: str, *arguments: torch.Tensor) -> torch.Tensor:
     """Assert that a native function equals eager, and return its result."""
     native, eager = native_project.pair(name)
     result = native(*arguments)
-    operator = ROWS[name.removeprefix("surface.").split("__")[0]]
+    operator = BY_ID[name.removeprefix("surface.").split("__")[0]]
     assert_agrees(result, eager, list(arguments), operator, (name, arguments))
     return result
 
@@ -250,10 +249,10 @@ class TestAutogradAndTypes:
         native, eager = native_project.pair(LINEAR)
         arguments = [torch.randn(2, 3), torch.randn(4, 3), torch.randn(4)]
         with torch.no_grad():
-            assert_agrees(native(*arguments), eager, arguments, ROWS["linear"])
+            assert_agrees(native(*arguments), eager, arguments, BY_ID["linear"])
         tracked = [argument.clone().requires_grad_() for argument in arguments]
         result = native(*tracked)
-        assert_agrees(result, eager, arguments, ROWS["linear"])
+        assert_agrees(result, eager, arguments, BY_ID["linear"])
         assert not result.requires_grad
         assert torch.is_grad_enabled()
 

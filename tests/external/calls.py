@@ -23,7 +23,8 @@ from support.native import NativeProject
 from support.programs import Program, all_programs
 
 from rextio_torch.analysis.decide import Call, decide
-from rextio_torch.ops.model import TENSOR_TYPES, Operator, Spelling, TensorType
+from rextio_torch.ops.model import Operator, Spelling
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, TensorType
 
 _TYPES = {(getattr(torch, item.dtype), item.device, item.rank): item for item in TENSOR_TYPES}
 

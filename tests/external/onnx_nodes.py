@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import torch
 from onnx.backend.test.loader import load_model_tests
-from support.forms import BY_ID
 
 from external.calls import Case
+from rextio_torch.ops.table import BY_ID
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from support.forms import BY_ID
 from support.native import REPOSITORY, NativeProject
 
 from external import op_db
 from external.calls import Case, Suite
 from external.onnx_nodes import NODES
 from external.page import page
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.table import BY_ID, OPERATORS
 
 by_operator = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.id)
 

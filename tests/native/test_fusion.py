@@ -7,16 +7,16 @@ import torch
 from support.native import SOURCES
 
 from rextio_torch.explain.fusion import ran
-from rextio_torch.explain.inference import Facts
-from rextio_torch.explain.source import SourceFile
+from rextio_torch.explain.inference import infer
 from rextio_torch.runtime.native import observed
+from rextio_torch.syntax.source import SourceFile
 
 
 def said() -> dict[str, list[int]]:
     """Return the sizes of the groups of each function of a source file."""
     file = SourceFile(SOURCES / "fusion.py", "fusion")
     file.join({file.module: file.names})
-    functions = ((function.name, Facts.of(file, function)) for function in file.functions())
+    functions = ((function.name, infer(file, function)) for function in file.functions())
     return {name: sorted(map(len, ran(facts.sites))) for name, facts in functions}
 
 

@@ -14,7 +14,8 @@ import torch
 
 from rextio_torch.ops.model import Operator
 from rextio_torch.runtime.native import configure, engine
-from rextio_torch.verify.oracle import Expectation, expect
+from rextio_torch.verify.judgement import Expectation
+from rextio_torch.verify.oracle import expect
 from support.native import NativeProject
 
 VARIANTS = ("libtorch", "fused-avx512", "fused-avx2", "fused-portable")

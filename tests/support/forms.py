@@ -14,25 +14,21 @@ from typing import TypeAlias
 from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg, ReceiverMeta
 
 from rextio_torch.ops.model import (
-    ALL_TYPES,
     REQUIRED,
-    TENSOR_TYPES,
     Operator,
     Options,
     OptionValue,
     Parameter,
     Signature,
     Spelling,
-    TensorType,
 )
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.tensor_types import ALL_TYPES, TENSOR_TYPES, TensorType
 
-BY_ID = {operator.id: operator for operator in OPERATORS}
 KEYS = {item.marker: item.key for item in ALL_TYPES if item.after is None}
-HEADER = """\
+HEADER = f"""\
 import rextio_torch.in_place
 import torch
-from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
+from rextio_torch.types import {", ".join(item.marker for item in TENSOR_TYPES)}
 """
 
 

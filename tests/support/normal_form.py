@@ -13,8 +13,8 @@ from types import ModuleType
 
 import torch
 
-from rextio_torch.explain.files import module_name, parse_files
 from rextio_torch.normalize.project import NormalFile, normalize_files
+from rextio_torch.syntax.files import module_name, parse_files
 
 
 @dataclass(frozen=True)

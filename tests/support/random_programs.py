@@ -12,18 +12,10 @@ import math
 from dataclasses import dataclass, field
 from random import Random
 
-from rextio_torch.ops.model import (
-    F32_1D,
-    F32_2D,
-    Operator,
-    Options,
-    Shape,
-    ShapeError,
-    Signature,
-    Spelling,
-    TensorType,
-)
+from rextio_torch.ops.model import Operator, Options, Shape, ShapeError, Signature, Spelling
 from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.tensor_types import F32_1D, F32_2D, TensorType
+from support.forms import HEADER
 
 #: Two assignments of (M, N): what fits in both fits for all sizes.
 SIZES = ((3, 5), (7, 2))
@@ -234,10 +226,5 @@ def _update_in_control_flow(
 
 def module_text(count: int, first_seed: int = 0) -> str:
     """Return a module of `count` random programs named `program_0`, `program_1`, …"""
-    header = (
-        "import rextio_torch.in_place\n"
-        "import torch\n"
-        "from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D\n"
-    )
     programs = [draw_program(f"program_{i}", first_seed + i).source for i in range(count)]
-    return "\n\n".join([header, *programs])
+    return "\n\n".join([HEADER, *programs])

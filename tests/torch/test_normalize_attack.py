@@ -12,7 +12,7 @@ from support.normal_form import both, normalise, outcome
 
 from rextio_torch.cli.publish import module
 from rextio_torch.cli.staging import stage
-from rextio_torch.explain.model import Span
+from rextio_torch.syntax.source import Span
 
 HEAD = """import torch
 import torch.nn.functional as F

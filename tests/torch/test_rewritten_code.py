@@ -16,7 +16,7 @@ from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.explain import explain_path
 from rextio_torch.explain.forms.table import BY_ID
 from rextio_torch.explain.model import Explained
-from rextio_torch.explain.source import SourceFile
+from rextio_torch.syntax.source import SourceFile
 from tools.corpus import after
 
 REPOSITORY = Path(__file__).parent.parent.parent

@@ -9,15 +9,10 @@ from itertools import count
 import pytest
 import torch
 from support import forms
-from support.forms import BY_ID
 
-from rextio_torch.ops.model import (
-    REQUIRED,
-    Operator,
-    ShapeError,
-    TensorType,
-)
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.model import REQUIRED, Operator, ShapeError
+from rextio_torch.ops.table import BY_ID, OPERATORS
+from rextio_torch.ops.tensor_types import TensorType
 
 by_operator = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.id)
 #: ATen says `self` where PyTorch's Python functions say `input`.
@@ -51,6 +46,8 @@ def test_parameters_are_those_of_the_schema(operator: Operator) -> None:
         )
         if not parameter.is_tensor:
             assert parameter.positional != argument.kwarg_only
+            assert parameter.dimension == (name == "dim")
+            assert parameter.several == ("List[int]" in str(argument.type))
             # A row may demand an option that PyTorch has a default for, never the reverse.
             if parameter.default is not REQUIRED:
                 assert argument.has_default_value()

@@ -10,16 +10,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rextio_torch.ops.model import F32_1D, F32_2D, I64_1D, TensorType
+from rextio_torch.ops.tensor_types import F32_1D, F32_2D, I64_1D, TensorType
 from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D
 from rextio_torch.verify import bundle
 from rextio_torch.verify import record as record_module
 from rextio_torch.verify.cases import Case, Request, cases_of
 from rextio_torch.verify.check import run_case
+from rextio_torch.verify.function import SourceFunction
 from rextio_torch.verify.oracle import expect, only_operator
 from rextio_torch.verify.parameters import Parameter, parameters_of
 from rextio_torch.verify.problems import VerifyError
-from rextio_torch.verify.record import Inputs, Wanted, read_inputs, record
+from rextio_torch.verify.record import Inputs, read_inputs, record
 from rextio_torch.verify.shapes import Solution, solve
 
 Eager = Callable[..., Any]
@@ -289,7 +290,7 @@ def test_a_bundle_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(tmp_path))
     threads = torch.get_num_threads()
     events: list[Any] = []
-    wanted = [Wanted("recorded_module", "largest", str(tmp_path))]
+    wanted = [SourceFunction("recorded_module", "largest", tmp_path / "recorded_module.py")]
     inputs = Inputs.read({}, {"n": "3"}, None)
     try:
         made = record(wanted, "a" * 64, inputs, None, events.append)
@@ -364,7 +365,8 @@ def third(x: TensorF32Cpu2D, mode: str) -> TensorF32Cpu2D:
 def test_a_function_without_inputs_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "unverified_source.py").write_text(UNVERIFIED)
     wanted = [
-        Wanted("unverified_source", name, str(tmp_path)) for name in ("first", "second", "third")
+        SourceFunction("unverified_source", name, tmp_path / "unverified_source.py")
+        for name in ("first", "second", "third")
     ]
     told: list[Any] = []
     found = record(wanted, "id", Inputs({}, {}, {}), None, told.append)
@@ -389,7 +391,10 @@ def test_a_function_that_does_not_end_is_unverified(
         encoding="utf-8",
     )
     monkeypatch.setattr(record_module, "LONGEST_SECONDS", 0.5)
-    wanted = [Wanted("endless_module", name, str(tmp_path)) for name in ("ends", "halves")]
+    wanted = [
+        SourceFunction("endless_module", name, tmp_path / "endless_module.py")
+        for name in ("ends", "halves")
+    ]
     events: list[dict[str, Any]] = []
     bundle = record(wanted, "0" * 64, Inputs({}, {}, {}), None, events.append)
     assert [function.name for function in bundle.functions] == ["endless_module.ends"]

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from support.fuzz import examples
 
 from rextio_torch.explain.forms.table import FORMS, HEADER, example_module
-from rextio_torch.explain.inference import Facts
-from rextio_torch.explain.model import Span
-from rextio_torch.explain.source import SourceFile, UnreadableError
+from rextio_torch.explain.inference import infer
 from rextio_torch.ops.table import OPERATORS
+from rextio_torch.syntax.source import SourceFile, Span, UnreadableError
 
 _NAMES = st.sampled_from(["x", "y", "w", "h", "n", "i", "torch", "F", "f", "ñ", "TensorF32Cpu2D"])
 _ANNOTATIONS = st.sampled_from(
@@ -166,7 +165,7 @@ def test_any_source(source: str, newline: str) -> None:
         found = []
         for function in file.functions():
             found.append(function.node)
-            facts = Facts.of(file, function)
+            facts = infer(file, function)
             for form in FORMS:
                 found += form.detect(facts) if form.detect is not None else ()
             found += [node for node, _ in facts.rejections]

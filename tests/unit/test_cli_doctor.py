@@ -533,7 +533,7 @@ def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = make_environment(tmp_path)
-    monkeypatch.setattr(doctor, "free_space", lambda path: 1_000_000)
+    monkeypatch.setattr(doctor.project, "free_space", lambda path: 1_000_000)
     assert "1 MB free" in failed(environment)["disk space"].found
 
 

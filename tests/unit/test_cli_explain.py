@@ -19,7 +19,8 @@ from syrupy.assertion import SnapshotAssertion
 from rextio_torch.cli.app import cli
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError
-from rextio_torch.cli.explain import explain_path, lines, source_lines
+from rextio_torch.cli.explain import explain_path
+from rextio_torch.cli.explain_text import lines, source_lines
 from rextio_torch.cuda import project
 from rextio_torch.explain.forms.table import FORMS, HEADER, example_module
 from rextio_torch.explain.model import Form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from cli_environment import function, make_environment
 from rextio.analyzer.project_namespace import BUILTIN_IGNORED_PARTS
 
+import rextio_torch
 from rextio_torch.cli import source
 from rextio_torch.cli.build import built_module, require_source_mark
 from rextio_torch.cli.errors import CliError
@@ -79,6 +81,21 @@ def test_moving_bytes_between_files_is_a_change(tmp_path: Path, project: Path) -
     (project / "a.py").write_text("xy")
     (project / "b.py").write_text("")
     assert source.source_id(project, environment) != before
+
+
+def test_what_translates_is_part_of_the_source_id() -> None:
+    """The front end imports nothing from the folders that the digest leaves out."""
+    root = Path(rextio_torch.__file__).parent
+    imported = {
+        node.module
+        for folder in ("normalize", "syntax", "ops", "analysis", "lowering")
+        for path in (root / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+    }
+    folders = {name.split(".")[1] for name in imported if name.startswith("rextio_torch.")}
+    assert {"syntax", "ops"} <= folders
+    assert not folders & source.NOT_TRANSLATING
 
 
 def test_the_mark_in_a_module(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ from rextio_torch.cli import bench
 from rextio_torch.cli.app import cli
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.module import check_module
-from rextio_torch.cli.native import NativeFunction, native_functions, present_build
+from rextio_torch.cli.native import native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.verify import Options, VerifyResult, lines
 from rextio_torch.cli.workers import Outcome
 from rextio_torch.verify import events
+from rextio_torch.verify.function import SourceFunction
 
 
 def tally(**changes: Any) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def test_a_project_without_native_functions_is_an_error(tmp_path: Path) -> None:
     [("a", "a.py"), ("a.b", "a/b.py"), ("a.b", "a/b/__init__.py"), ("a", "a/__init__.py")],
 )
 def test_the_folder_that_a_module_is_imported_from(module: str, file: str) -> None:
-    assert NativeFunction(module, "f", Path("/project") / file).root == Path("/project")
+    assert SourceFunction(module, "f", Path("/project") / file).root == Path("/project")
 
 
 def test_doctor_looks_at_a_module_only_where_there_is_one(tmp_path: Path) -> None:

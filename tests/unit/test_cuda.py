@@ -21,8 +21,8 @@ from support.generated import functions
 from rextio_torch.cli.environment import Environment, Torch
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cuda import candidate, chain, generated, project
-from rextio_torch.ops.model import CUDA_1D, CUDA_2D, CUDA_TYPES
 from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.tensor_types import CUDA_1D, CUDA_2D, CUDA_TYPES
 from rextio_torch.plugin import TorchPlugin
 from rextio_torch.runtime.loader import helpers
 from rextio_torch.versions import DEVICE_CAPABILITY, DEVICE_PROVIDER

@@ -23,14 +23,14 @@ from rextio.plugins.api import (
     Rejected,
 )
 from support import forms
-from support.forms import BY_ID
 from support.fuzz import examples
 
 from rextio_torch.analysis import decide as decide_module
 from rextio_torch.analysis.decide import Call, Rejection, decide
 from rextio_torch.derive import records
-from rextio_torch.ops.model import ALL_TYPES, CUDA_TYPES, Operator
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.model import Operator
+from rextio_torch.ops.table import BY_ID, OPERATORS
+from rextio_torch.ops.tensor_types import ALL_TYPES, CUDA_TYPES
 from rextio_torch.plugin import TorchPlugin
 
 by_operator = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.id)

@@ -10,8 +10,9 @@ import pytest
 from support.analysis import write_project
 
 from rextio_torch.cli.environment import Environment
-from rextio_torch.cli.explain import explain_path, source_lines
-from rextio_torch.cli.explain import lines as explain_lines
+from rextio_torch.cli.explain import explain_path
+from rextio_torch.cli.explain_text import lines as explain_lines
+from rextio_torch.cli.explain_text import source_lines
 from rextio_torch.derive.pages import PAGES
 from rextio_torch.derive.python_page import EXAMPLES
 from rextio_torch.explain.forms.table import example_module

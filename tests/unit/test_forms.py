@@ -22,11 +22,11 @@ from rextio_torch.cli.explain import check_report, explain_path
 from rextio_torch.cli.staging import Staged
 from rextio_torch.cli.toolchain import Toolchain
 from rextio_torch.explain.forms.table import FORMS, example_module
-from rextio_torch.explain.inference import Facts
+from rextio_torch.explain.inference import infer
 from rextio_torch.explain.join import explain
 from rextio_torch.explain.model import Explanation, Form
-from rextio_torch.explain.source import SourceFile
 from rextio_torch.ops.table import OPERATORS
+from rextio_torch.syntax.source import SourceFile
 
 by_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.id)
 
@@ -235,7 +235,7 @@ def test_no_form_is_found_in_native_code(tmp_path: Path) -> None:
             explained = native.get(f"{file.module}.{function.name}")
             if explained is None:
                 continue
-            facts = Facts.of(file, function)
+            facts = infer(file, function)
             found = [form.id for form in FORMS if form.detect and list(form.detect(facts))]
             assert not found, explained.qualname
             assert not facts.rejections, explained.qualname

@@ -25,7 +25,7 @@ from rextio_torch.cli.report import functions, read_report
 from rextio_torch.cli.staging import Staged, stage
 from rextio_torch.cli.toolchain import Toolchain
 from rextio_torch.explain.forms.table import HEADER
-from rextio_torch.explain.join import NOT_BUILT
+from rextio_torch.explain.rextio_words import NOT_BUILT
 
 #: `steps` and `refused` stop the code generator; `refused` calls a function that is defined below.
 MODEL = f'''{HEADER}import advised

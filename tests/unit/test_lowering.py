@@ -17,14 +17,13 @@ from rextio.plugins.api import (
     PluginFunctionScopeContext,
 )
 from support import forms
-from support.forms import BY_ID
 from support.generated import functions, generate, statements
 from syrupy.assertion import SnapshotAssertion
 
 from rextio_torch.analysis.decide import Call, decide
 from rextio_torch.derive.records import rule_id
 from rextio_torch.lowering import emit
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.table import BY_ID, OPERATORS
 from rextio_torch.platforms import UnsupportedPlatformError
 from rextio_torch.plugin import TorchPlugin, plugin, require_plugin_api
 from rextio_torch.versions import BYPASS_VARIABLE, PLUGIN_API_VERSION

@@ -20,8 +20,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from rextio_torch.analysis.decide import Rejection, decide
 from rextio_torch.derive import records
-from rextio_torch.ops.model import ALL_TYPES, Operator
+from rextio_torch.ops.model import Operator
 from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.tensor_types import ALL_TYPES
 from rextio_torch.plugin import TorchPlugin
 from rextio_torch.runtime.loader import helpers
 from rextio_torch.versions import PLUGIN_ID

@@ -13,16 +13,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.analysis import analyse
-from support.forms import BY_ID
+from support.forms import HEADER
 
 import rextio_torch.types
-from rextio_torch.ops import shapes
+from rextio_torch.ops import pointwise, shapes
 from rextio_torch.ops.model import (
-    ALL_TYPES,
-    F32_1D,
-    F32_2D,
     REQUIRED,
-    TENSOR_TYPES,
     Operator,
     Sample,
     ShapeError,
@@ -33,7 +29,8 @@ from rextio_torch.ops.model import (
     same_literal,
     tensor,
 )
-from rextio_torch.ops.table import OPERATORS, check_table
+from rextio_torch.ops.table import BY_ID, OPERATORS, check_table
+from rextio_torch.ops.tensor_types import ALL_TYPES, F32_1D, F32_2D, TENSOR_TYPES
 from rextio_torch.runtime.loader import RUST_SOURCE
 
 by_operator = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.id)
@@ -113,6 +110,13 @@ def test_texts_are_filled(operator: Operator) -> None:
     assert diagnostic.why.startswith(f"{operator.id} is native ")
     assert diagnostic.why.endswith(".")
     assert diagnostic.example != diagnostic.instead
+
+
+@pytest.mark.parametrize("field", ["in_place", "transposed"])
+def test_a_row_that_is_named_must_be_there(field: str) -> None:
+    changed = replace(BY_ID["relu"], **{field: "relu_"})
+    with pytest.raises(ValueError, match="operator row 'relu': names 'relu_', which is no row"):
+        check_table((changed, *(row for row in OPERATORS if row.id != "relu")))
 
 
 # Contradictions that a row refuses
@@ -263,6 +267,17 @@ def test_every_runtime_function_is_in_the_table(
     assert set(runtime_functions) == {operator.id for operator in OPERATORS}
 
 
+@pytest.mark.parametrize("operator", pointwise.ROWS, ids=lambda operator: operator.id)
+def test_kernels_are_held_to_the_bound_of_their_row(operator: Operator) -> None:
+    """What the crate's own tests allow a kernel; what is bit-equal to eager is rounded once."""
+    text = (RUST_SOURCE.parent / "tests" / "common" / "reference.rs").read_text(encoding="utf-8")
+    arms = text[text.index("pub fn bound(") :]
+    name = operator.id.capitalize()
+    (bound,) = re.findall(rf"Unary::{name}\b.* => ([\d.]+),", arms)
+    ulp = operator.numerics.ulp
+    assert float(bound) == ulp or (ulp == 0 and float(bound) <= 0.5)
+
+
 def test_macros_are_read() -> None:
     text = """\
 macro_rules! unary {
@@ -352,10 +367,7 @@ def _as_functions(name: str, text: str) -> str:
 
 def test_examples_of_diagnostics(tmp_path: Path) -> None:
     """The example is rejected with that code; what to write instead is native."""
-    header = (
-        "import rextio_torch.in_place\nimport torch\nimport torch.nn.functional as F\n"
-        "from rextio_torch.types import TensorF32Cpu1D, TensorF32Cpu2D, TensorI64Cpu1D\n\n"
-    )
+    header = f"{HEADER}import torch.nn.functional as F\n\n"
     modules = {
         operator.id: header
         + _as_functions("example", operator.diagnostic.example)

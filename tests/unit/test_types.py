@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 
 from rextio_torch import types
-from rextio_torch.ops.model import ALL_TYPES
+from rextio_torch.ops.tensor_types import ALL_TYPES
 from rextio_torch.plugin import TorchPlugin
 
 

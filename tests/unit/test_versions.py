@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rextio_torch import versions
-from rextio_torch.cli import doctor
+from rextio_torch.cli.doctor import host
 from rextio_torch.plugin import TorchPlugin
 from rextio_torch.runtime import source_mark
 from rextio_torch.runtime.loader import RUST_SOURCE
@@ -29,7 +29,7 @@ def test_pyproject() -> None:
     ]
     major, minor = map(int, versions.PYTHON_VERSION.split("."))
     assert project["requires-python"] == f">={major}.{minor},<{major}.{minor + 1}"
-    assert project["entry-points"]["rextio.plugins"] == {versions.PLUGIN_ID: doctor.ENTRY_POINT}
+    assert project["entry-points"]["rextio.plugins"] == {versions.PLUGIN_ID: host.ENTRY_POINT}
     version = data["tool"]["hatch"]["version"]
     text = (REPOSITORY / version["path"]).read_text(encoding="utf-8")
     found = re.search(version["pattern"], text)

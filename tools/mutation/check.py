@@ -17,10 +17,8 @@ from pathlib import Path
 from tools.cargo import BuildError, test_programs
 from tools.mutation.model import Mutation
 from tools.mutation.rust import VARIABLE, write_crate
+from tools.paths import CRATE, PACKAGE, REPOSITORY
 
-REPOSITORY = Path(__file__).parent.parent.parent
-PACKAGE = REPOSITORY / "src" / "rextio_torch"
-CRATE = PACKAGE / "runtime" / "rust"
 FOLDER = REPOSITORY / ".cache" / "mutation"
 #: The tests take seconds; a mistake that never ends is a bad row.
 TIMEOUT = 120

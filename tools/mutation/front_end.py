@@ -66,7 +66,7 @@ FRONT_END = (
     ),
     _row(
         "+= forgets the shape", "values", "augmented_tensor",
-        '_BY_ID.get(f"{row[0].id}«_»")', "",
+        "other = None if row is None else row[0].«in_place»", "id",
     ),
     _row(
         "a second name is no second owner", "function", "test_what_stays_computes_the_same",

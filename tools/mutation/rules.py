@@ -99,7 +99,7 @@ RULES = (
     _row(
         "pointwise rows accept int64", "ops/pointwise.py", _RECORDS,
         "Signature((F32_1D,), F32_1D))", "Signature((F32_1D,), F32_1D), "
-        "Signature((__import__('rextio_torch.ops.model', fromlist=['x']).I64_1D,), F32_1D))",
+        "Signature((__import__('rextio_torch.ops.tensor_types', fromlist=['x']).I64_1D,), F32_1D))",
     ),
     _row(
         "linear accepts a bias of rank 2", "ops/products.py", _RECORDS,

@@ -14,7 +14,6 @@ from rextio.plugins.api import ClaimLiteral, ClaimSite
 
 from rextio_torch.ops.model import (
     REQUIRED,
-    TYPES_BY_KEY,
     Missing,
     Operator,
     Options,
@@ -22,10 +21,10 @@ from rextio_torch.ops.model import (
     Parameter,
     Signature,
     Spelling,
-    TensorType,
     same_literal,
 )
 from rextio_torch.ops.table import BY_SPELLING
+from rextio_torch.ops.tensor_types import TYPES_BY_KEY, TensorType
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,12 @@ class Call:
     signature: Signature
     operands: tuple[int | None, ...]
     options: Options
+
+    @property
+    def dimension(self) -> OptionValue:
+        """The dimension that it works along, or `None` if it has none."""
+        names = (item.name for item in self.operator.options if item.dimension)
+        return next((self.options[name] for name in names), None)
 
     @property
     def on_cuda(self) -> bool:

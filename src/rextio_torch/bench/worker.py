@@ -16,22 +16,23 @@ from rextio_torch.runtime.native import engine, native
 from rextio_torch.verify.cases import call_of
 from rextio_torch.verify.check import import_function, load_native
 from rextio_torch.verify.events import say, serve
+from rextio_torch.verify.function import SourceFunction
 from rextio_torch.verify.oracle import expect, only_operator
 from rextio_torch.verify.parameters import parameters_of
 from rextio_torch.verify.problems import VerifyError
-from rextio_torch.verify.record import Inputs, Wanted, load_source
+from rextio_torch.verify.record import Inputs, load_source
 
 
 def follow(orders: Mapping[str, Any]) -> None:
     """Time one function on every size that is asked for."""
     if orders["threads"] is not None:
         torch.set_num_threads(orders["threads"])
-    wanted = Wanted(**orders["wanted"])
-    name = wanted.qualname
-    eager = source_function(wanted, Path(orders["path"]))
+    timed = SourceFunction.from_dict(orders["function"])
+    name = timed.qualname
+    eager = source_function(timed, Path(orders["path"]))
     load_native(orders["path"])
     built = import_function(name)
-    parameters = parameters_of(eager, name, wanted.tensors)
+    parameters = parameters_of(eager, name, timed.tensors)
     inputs = Inputs.read(orders["shapes"], orders["values"], orders["inputs"])
     inputs.check({name: parameters})
     request = inputs.request(name, parameters)
@@ -66,14 +67,14 @@ def follow(orders: Mapping[str, Any]) -> None:
         )
 
 
-def source_function(wanted: Wanted, built: Path) -> Callable[..., Any]:
+def source_function(timed: SourceFunction, built: Path) -> Callable[..., Any]:
     """Import a function's source, and leave its modules' names to the built ones.
 
     The Python function under a wrapper is not eager PyTorch: what it calls may be native.
     """
     before = set(sys.modules)
-    function = load_source(wanted)
-    sys.path.remove(wanted.root)
+    function = load_source(timed)
+    sys.path.remove(str(timed.root))
     for name in set(sys.modules) - before:
         place = built.joinpath(*name.split("."))
         if place.is_dir() or place.with_suffix(".py").is_file():

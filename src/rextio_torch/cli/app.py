@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +12,20 @@ import click
 from rich.console import Console
 
 from rextio_torch import versions
+from rextio_torch.cli import build_text
 from rextio_torch.cli import cache as cache_module
 from rextio_torch.cli import doctor as doctor_module
-from rextio_torch.cli import hiding_file
-from rextio_torch.cli.build import BuildResult, python_path
+from rextio_torch.cli.build import BuildResult
 from rextio_torch.cli.build import build as build_project
 from rextio_torch.cli.commands import AS_JSON, print_json, reporting
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.files import human_size
-from rextio_torch.cli.layout import CACHE_VARIABLE, cache_root, require_project
+from rextio_torch.cli.inputs import input_options
+from rextio_torch.cli.layout import cache_root, require_project
 from rextio_torch.cli.module import check_module
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE, initialise
-from rextio_torch.cli.report import INLINED
 from rextio_torch.cli.toolchain import Toolchain
 
 if TYPE_CHECKING:
@@ -86,16 +85,17 @@ def explain_command(path: Path, strict: bool, show: bool, as_written: bool, as_j
     what `rextio check` and `rextio generate` say of that.
     """
     # Imported here: the parser is large, and no other command needs it.
-    from rextio_torch.cli import explain as explain_module
+    from rextio_torch.cli import explain_text
+    from rextio_torch.cli.explain import explain_path
 
-    answer = explain_module.explain_path(path, Environment.current(), normalize=not as_written)
+    answer = explain_path(path, Environment.current(), normalize=not as_written)
     lacking = _lacking(answer) if strict else []
     if as_json:
         print_json(answer.to_dict(), ok=not lacking)
     else:
         width = min(shutil.get_terminal_size().columns, 100)
-        source = explain_module.source_lines(answer)
-        for line in explain_module.lines(answer, width, source=source, show=show):
+        source = explain_text.source_lines(answer)
+        for line in explain_text.lines(answer, width, source=source, show=show):
             click.echo(line)
     _refuse(lacking)
 
@@ -139,52 +139,9 @@ def build_command(path: Path, require_native: bool, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict(), ok=not lacking)
     else:
-        _show_result(result)
+        for line in build_text.lines(result):
+            click.echo(line)
     _refuse(lacking)
-
-
-def _show_result(result: BuildResult) -> None:
-    native = [function for function in result.functions if function.native]
-    if not result.functions:
-        click.echo("no functions")
-    width = max((len(function.qualname) for function in result.functions), default=0)
-    said = None
-    for function in result.functions:
-        if function.native:
-            mark, text = click.style("native", fg="green", bold=True), function.route
-        elif function.route == INLINED:
-            mark, text = click.style("inlined", fg="green", bold=True), function.reason or ""
-        else:
-            mark, text = click.style("python", fg="yellow", bold=True), function.reason or ""
-        said, text = text, "(as above)" if not function.native and text == said else text
-        click.echo(f"{mark}  {function.qualname:<{width}}  {text}")
-        if function.suggestion:
-            click.echo(f"        {'':<{width}}  instead: {function.suggestion}")
-        if function.native and function.wrong_defaults:
-            names = ", ".join(function.wrong_defaults)
-            text = f"warning: {names}: the default is no tensor, a call without it is a TypeError"
-            click.echo(f"        {'':<{width}}  {text}")
-    seconds = result.seconds
-    if not native:
-        click.echo("no native function")
-    if result.module is not None:
-        click.echo(f"module: {result.module} (source {result.source_id[:12]})")
-    if native:
-        folder = python_path(result.project)
-        click.echo(f"use it: PYTHONPATH={quoted(folder)} python -P <script>")
-        hiding = hiding_file(str(folder))
-        if hiding is not None:
-            click.echo(f"warning: {hiding} hides the module of that name from <script>: rename it")
-    if result.core_wheel is not None:
-        click.echo(
-            f"wheel: {result.core_wheel} is Rextio's: it and Rextio, or it and another such wheel, "
-            f"overwrite each other; rextio-torch wheel {quoted(result.project)} "
-            "makes one that can stand beside them"
-        )
-    click.echo(
-        f"{len(native)} of {len(result.functions)} functions native, {seconds['total']:.1f} s "
-        f"(dependencies {result.dependencies}, {seconds['dependencies']:.1f} s)"
-    )
 
 
 @cli.command("wheel")
@@ -215,56 +172,10 @@ def wheel_command(path: Path, as_json: bool, **given: Any) -> None:
     click.echo(f"use it: pip install {quoted(result.wheel)}")
 
 
-def _named(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
-    """Read options of the form name=value."""
-    pairs = [text.partition("=") for text in given]
-    for name, equals, value in pairs:
-        if not (name and equals and value):
-            raise click.BadParameter(f"{name or value!r} is not of the form name=value")
-    return {name: value for name, _, value in pairs}
-
-
-def _shapes(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
-    named = _named(context, option, given)
-    try:
-        shapes = {name: [int(size) for size in text.split("x")] for name, text in named.items()}
-    except ValueError:
-        raise click.BadParameter("sizes are written as 8x16") from None
-    if any(size < 0 for shape in shapes.values() for size in shape):
-        raise click.BadParameter("sizes are not negative")
-    return shapes
-
-
-def _inputs(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say what functions are called with."""
-    options = (
-        click.option(
-            "--shape",
-            "shapes",
-            multiple=True,
-            callback=_shapes,
-            help="Sizes of a parameter: x=8x16. Sizes that are not given follow from the "
-            "operations, or are chosen.",
-        ),
-        click.option(
-            "--value", "values", multiple=True, callback=_named, help="A scalar parameter: n=3."
-        ),
-        click.option(
-            "--inputs",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            help="Recorded inputs by parameter: a dictionary saved by torch.save (.pt) or arrays "
-            "of numpy (.npz).",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @cli.command("verify")
 @click.argument("path", type=_PATH, required=False)
 @click.option("--function", "functions", multiple=True, help="Only this function: module.name.")
-@_inputs
+@input_options
 @click.option(
     "--engine",
     "engines",
@@ -314,7 +225,7 @@ def verify_command(
 @cli.command("bench")
 @click.argument("function")
 @click.option("--project", type=_PATH, help="The project, if it is not this folder.")
-@_inputs
+@input_options
 @click.option(
     "--size",
     "sizes",
@@ -401,27 +312,13 @@ def cache(as_json: bool) -> None:
         return
     root = cache_root(Environment.current().variables)
     found = cache_module.entries(root)
-    total = sum(entry.size for entry in found)
     if as_json:
+        total = sum(entry.size for entry in found)
         folders = [entry.to_dict() for entry in found]
         print_json({"root": str(root), "bytes": total, "folders": folders})
         return
-    columns = " (size, last used, torch, project)" if found else ""
-    click.echo(f"{root}: {human_size(total)} in {len(found)} folders{columns}")
-    if not found:
-        click.echo(f"empty (set {CACHE_VARIABLE} to keep it elsewhere)")
-        return
-    for entry in found:
-        owner = entry.project or "warm copy, to seed new build folders from"
-        if entry.kind == "project" and entry.project is None:
-            owner = "of an unknown project"
-        if entry.project_is_gone:
-            owner += " (gone)"
-        used = (entry.origin["used"] or "unknown").replace("T", " ")[:16]
-        torch = entry.origin["torch"] or "unknown"
-        click.echo(f"{human_size(entry.size):>8}  {used}  torch {torch}  {owner}")
-        click.echo(f"{'':8}  {entry.folder}")
-        click.echo(f"{'':8}  {entry.origin['python'] or 'unknown Python'}")
+    for line in cache_module.lines(root, found):
+        click.echo(line)
 
 
 @cache.command("clear")

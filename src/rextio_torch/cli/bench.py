@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,11 +16,13 @@ from rextio_torch.bench.stats import paired_ratio, quantile, rounded
 from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError, quoted
+from rextio_torch.cli.inputs import InputOptions
 from rextio_torch.cli.layout import require_project
-from rextio_torch.cli.native import NativeFunction, native_functions, present_build
+from rextio_torch.cli.native import native_functions, present_build
 from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import REXTIO_FILE
 from rextio_torch.cli.workers import Event, run_worker
+from rextio_torch.verify.function import SourceFunction
 
 _WORKER = "rextio_torch.bench.worker"
 _EFFORT = Effort(
@@ -43,13 +45,10 @@ _COLOURS = ("#444444", "#1f77b4", "#8c564b", "#ffb000", "#d62728")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(InputOptions):
     """What the command was asked for."""
 
     project: Path | None = None
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=dict)
-    inputs: Path | None = None
     sizes: Sequence[int] = (64,)
     threads: int | None = None
 
@@ -117,10 +116,8 @@ def bench(
         _WORKER,
         {
             "path": str(python_path(project)),
-            "wanted": found.wanted(),
-            "shapes": {key: list(shape) for key, shape in options.shapes.items()},
-            "values": dict(options.values),
-            "inputs": None if options.inputs is None else str(options.inputs.absolute()),
+            "function": found.to_dict(),
+            **options.orders(),
             "sizes": list(options.sizes),
             "threads": options.threads,
             "effort": asdict(_EFFORT),
@@ -164,7 +161,7 @@ def _find(function: str, project: Path | None) -> tuple[Path, str]:
     )
 
 
-def _native(project: Path, name: str) -> NativeFunction:
+def _native(project: Path, name: str) -> SourceFunction:
     native = native_functions(project)
     file, colon, function = name.rpartition(":")
     for item in native:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rextio_torch.cli.files import TEMPORARY_MARK, remove_tree, tree_size
-from rextio_torch.cli.layout import KINDS, BuildFolder, read_origin
+from rextio_torch.cli.files import TEMPORARY_MARK, human_size, remove_tree, tree_size
+from rextio_torch.cli.layout import CACHE_VARIABLE, KINDS, BuildFolder, read_origin
 from rextio_torch.cli.locks import locked
 
 
@@ -72,6 +72,26 @@ def _entry(place: BuildFolder) -> Entry:
         for key in ("project", "python", "torch", "created", "used")
     }
     return Entry(place, tree_size(place.folder), origin)
+
+
+def lines(root: Path, found: list[Entry]) -> Iterator[str]:
+    """Yield what the cache holds as lines of text."""
+    total = sum(entry.size for entry in found)
+    columns = " (size, last used, torch, project)" if found else ""
+    yield f"{root}: {human_size(total)} in {len(found)} folders{columns}"
+    if not found:
+        yield f"empty (set {CACHE_VARIABLE} to keep it elsewhere)"
+    for entry in found:
+        owner = entry.project or "warm copy, to seed new build folders from"
+        if entry.kind == "project" and entry.project is None:
+            owner = "of an unknown project"
+        if entry.project_is_gone:
+            owner += " (gone)"
+        used = (entry.origin["used"] or "unknown").replace("T", " ")[:16]
+        torch = entry.origin["torch"] or "unknown"
+        yield f"{human_size(entry.size):>8}  {used}  torch {torch}  {owner}"
+        yield f"{'':8}  {entry.folder}"
+        yield f"{'':8}  {entry.origin['python'] or 'unknown Python'}"
 
 
 def select(found: list[Entry], project: Path | None, *, everything: bool) -> list[Entry]:

@@ -56,6 +56,10 @@ class Interpreter:
         """Whether this is a virtual environment's interpreter."""
         return self.prefix != self.base_prefix
 
+    def pip_install(self, requirement: str) -> str:
+        """Return the command that installs something for this interpreter."""
+        return f'{self.executable} -m pip install "{requirement}"'
+
     @classmethod
     def current(cls) -> Interpreter:
         """Describe the running interpreter."""

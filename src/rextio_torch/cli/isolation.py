@@ -26,7 +26,7 @@ from rextio_torch.cli.report import functions, read_report
 from rextio_torch.cli.rextio import generate, generator_failure
 from rextio_torch.cli.staging import Staged, stage
 from rextio_torch.cli.toolchain import Toolchain
-from rextio_torch.explain.join import NOT_BUILT, NOT_BUILT_ADVICE
+from rextio_torch.explain.rextio_words import NOT_BUILT, NOT_BUILT_ADVICE
 
 T = TypeVar("T")
 #: A function of the generated crate; what Rextio writes for one begins in the first column.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rextio_torch.cli import source
 from rextio_torch.cli.build import python_path
-from rextio_torch.cli.doctor import Check
+from rextio_torch.cli.doctor.check import Check
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.cli.workers import quick

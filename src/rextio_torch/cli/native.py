@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rextio_torch.cli import source
 from rextio_torch.cli.build import build, python_path
@@ -17,9 +14,10 @@ from rextio_torch.cli.progress import Display
 from rextio_torch.cli.project import build_folder
 from rextio_torch.cli.publish import finish, unfinished
 from rextio_torch.cli.report import functions, read_report
-from rextio_torch.explain.files import parse_files
 from rextio_torch.normalize.annotations import tensor_parameters
 from rextio_torch.runtime.source_mark import marked_source_ids, shortened
+from rextio_torch.syntax.files import parse_files
+from rextio_torch.verify.function import SourceFunction
 
 
 def present_build(
@@ -49,37 +47,7 @@ def present_build(
     )
 
 
-@dataclass(frozen=True)
-class NativeFunction:
-    """A native function of a project and the file of its source."""
-
-    module: str
-    name: str
-    file: Path
-    #: The parameters whose annotation means a tensor type, and its name in `rextio_torch.types`.
-    tensors: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def qualname(self) -> str:
-        """Its dotted name."""
-        return f"{self.module}.{self.name}"
-
-    @property
-    def root(self) -> Path:
-        """The folder that its module is imported from."""
-        return self.file.parents[self.module.count(".") + (self.file.name == "__init__.py")]
-
-    def wanted(self) -> dict[str, Any]:
-        """Return what a process needs to import its source."""
-        return {
-            "module": self.module,
-            "name": self.name,
-            "root": str(self.root),
-            "tensors": dict(self.tensors),
-        }
-
-
-def native_functions(project: Path) -> list[NativeFunction]:
+def native_functions(project: Path) -> list[SourceFunction]:
     """Return the native functions of a project's last build; raises `CliError` without any."""
     report = read_report(project, "check.json")
     modules = {Path(module["file_path"]): module["module_name"] for module in report["modules"]}
@@ -92,7 +60,7 @@ def native_functions(project: Path) -> list[NativeFunction]:
             name = item.qualname.rpartition(".")[2]
             if item.uses_this_plugin:
                 own = tensors.get(name, {})
-                found.append(NativeFunction(module["module_name"], name, file, own))
+                found.append(SourceFunction(module["module_name"], name, file, own))
     if not found:
         raise _nothing_native(project)
     return found

@@ -52,8 +52,7 @@ def initialise(path: Path, environment: Environment, *, force: bool = False) -> 
             "torch is not installed, and the build folder is named after it",
             expected=f"torch {versions.TORCH_VERSION} in {environment.interpreter.prefix}",
             found="no torch",
-            repair=f"{environment.interpreter.executable} -m pip install "
-            f'"torch=={versions.TORCH_VERSION}"',
+            repair=environment.interpreter.pip_install(f"torch=={versions.TORCH_VERSION}"),
         )
     changes = [
         _plan_rextio(project),

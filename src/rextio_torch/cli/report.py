@@ -12,6 +12,7 @@ from typing import Any
 from rextio_torch import versions
 from rextio_torch.cli.errors import CliError, quoted
 from rextio_torch.explain.model import Explained
+from rextio_torch.explain.verdict import is_native, is_shim
 
 NO_DIAGNOSTIC = (
     "kept on Python by Rextio without a diagnostic; rextio-torch explain says what keeps it there"
@@ -131,17 +132,21 @@ def parse_errors(check: Mapping[str, Any]) -> list[ParseError]:
 
 def _function(data: Mapping[str, Any]) -> Function:
     route = str(data.get("route", "unknown"))
-    shim = bool(data.get("native_runtime_semantics")) or route == "native-shim"
-    native = data.get("native_status") == "accepted" and route.startswith("native") and not shim
     qualname = str(data.get("qualname", "?"))
-    if native:
+    if is_native(data):
         return Function(qualname, True, route, None)
     diagnostics = [d for d in data.get("diagnostics", ()) if isinstance(d, dict)]
     # Errors decide; a warning beside them would name the wrong cause.
     ranked = sorted(diagnostics, key=lambda d: d.get("severity") != "error")
     if not ranked:
         accelerator = route.partition("fallback-accelerated:")[2]
-        reason = f"compiled by {accelerator}" if accelerator else SHIM if shim else NO_DIAGNOSTIC
+        reason = (
+            f"compiled by {accelerator}"
+            if accelerator
+            else SHIM
+            if is_shim(data)
+            else NO_DIAGNOSTIC
+        )
         return Function(qualname, False, route, reason)
     first = ranked[0]
     place = f"line {first['line']}: " if first.get("line") else ""

@@ -30,6 +30,10 @@ _SKIPPED = frozenset(
         "venv",
     }
 )
+#: Folders of this package that do not decide what Rextio gets of a source, and those of caches.
+NOT_TRANSLATING = frozenset(
+    {"bench", "cli", "explain", "verify", "wheels", "__pycache__", "target"}
+)
 
 
 def source_files(project: Path) -> Iterator[Path]:
@@ -99,8 +103,7 @@ def translator_digest() -> str:
     digest = hashlib.sha256()
     root = Path(rextio_torch.__file__).parent
     for parent, folders, names in os.walk(root):
-        skipped = {"bench", "cli", "explain", "verify", "wheels", "__pycache__", "target"}
-        folders[:] = sorted(name for name in folders if name not in skipped)
+        folders[:] = sorted(name for name in folders if name not in NOT_TRANSLATING)
         for name in sorted(names):
             if name.endswith((".py", ".rs", ".toml")):
                 path = Path(parent) / name

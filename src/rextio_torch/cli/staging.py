@@ -16,13 +16,13 @@ from typing import Any
 
 from rextio_torch.cli.files import remove_tree
 from rextio_torch.cli.source import source_files
-from rextio_torch.explain.files import module_name, parse_files
 from rextio_torch.explain.forms.table import BY_ID, FORMS
 from rextio_torch.explain.join import explain_unseen
-from rextio_torch.explain.model import Explained, Explanation, Finding, Operation, Span
-from rextio_torch.explain.source import Function, SourceFile, label_of, split_lines
+from rextio_torch.explain.model import Explained, Explanation, Finding, Operation
 from rextio_torch.normalize.function import Normal
 from rextio_torch.normalize.project import NormalFile, normalize_files
+from rextio_torch.syntax.files import module_name, parse_files
+from rextio_torch.syntax.source import Function, SourceFile, Span, label_of, split_lines
 
 #: What Rextio reads of a project beside its sources.
 _SETTINGS = ("pyproject.toml",)

@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from rextio_torch.cli import source
 from rextio_torch.cli.build import python_path
 from rextio_torch.cli.environment import Environment
 from rextio_torch.cli.errors import CliError, quoted
+from rextio_torch.cli.inputs import InputOptions
 from rextio_torch.cli.layout import require_project
 from rextio_torch.cli.module import why_not_loaded
 from rextio_torch.cli.native import native_functions, present_build
@@ -34,13 +35,10 @@ _WORKER = "rextio_torch.verify.worker"
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(InputOptions):
     """What the command was asked for."""
 
     functions: Sequence[str] = ()
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=dict)
-    inputs: Path | None = None
     engines: Sequence[str] = ()
     case: str | None = None
     save: Path | None = None
@@ -111,9 +109,7 @@ def verify(
                 "do": "record",
                 "functions": wanted,
                 "source_id": source_id,
-                "shapes": {name: list(shape) for name, shape in options.shapes.items()},
-                "values": dict(options.values),
-                "inputs": None if options.inputs is None else str(options.inputs.absolute()),
+                **options.orders(),
                 "case": options.case,
                 "bundle": str(bundle),
             },
@@ -226,7 +222,7 @@ def _wanted(project: Path, names: Sequence[str]) -> list[dict[str, Any]]:
                 found=reason or "no function of that name",
                 repair=f"rextio-torch build {quoted(project)}",
             )
-    return [item.wanted() for item in native if not names or item.qualname in names]
+    return [item.to_dict() for item in native if not names or item.qualname in names]
 
 
 _COLUMNS = ("cases", "bit-equal", "within", "worst ULP", "failed")

@@ -11,7 +11,8 @@ from rextio.artifacts.models import RuntimeRequirement
 from rextio.plugins.api import DeviceLoweringAuthorization, DeviceValueMetadata
 
 from rextio_torch import platforms
-from rextio_torch.ops.model import CUDA_2D, CUDA_TYPES, Diagnostic, TensorType
+from rextio_torch.ops.model import Diagnostic
+from rextio_torch.ops.tensor_types import CUDA_2D, CUDA_TYPES, TensorType
 from rextio_torch.versions import DEVICE_CAPABILITY, DEVICE_PROVIDER, TCH_VERSION, TORCH_VERSION
 
 #: What every description of the candidate carries.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rextio_torch.ops.model import CUDA_2D
 from rextio_torch.ops.table import OPERATORS
+from rextio_torch.ops.tensor_types import CUDA_2D
 
 #: Methods of `tch::Tensor` that copy a tensor or take a device to put it on; with `f_` or not.
 _MOVING_METHODS = (

@@ -12,8 +12,8 @@ from rextio_torch.cuda import candidate
 from rextio_torch.derive.python_page import python_page
 from rextio_torch.derive.records import cuda_text, signature_texts
 from rextio_torch.explain.forms.table import FORMS
-from rextio_torch.explain.join import NOT_BUILT
 from rextio_torch.explain.model import Form
+from rextio_torch.explain.rextio_words import NOT_BUILT
 from rextio_torch.ops.model import Operator
 from rextio_torch.ops.table import OPERATORS
 from rextio_torch.platforms import PLATFORMS

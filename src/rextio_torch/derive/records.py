@@ -60,23 +60,11 @@ def rule_records() -> tuple[RuleRecord, ...]:
                     stability="experimental",
                 )
             )
-        diagnostic = operator.diagnostic
         kinds = site_kinds(operator)
         labels = [label for kind in kinds for label in _labels(operator, kind)]
-        records.append(
-            RuleRecord(
-                id=f"{PLUGIN_ID}/{operator.id}/rejected",
-                provider=PLUGIN_ID,
-                # A record has one kind; the pattern names the spellings of every kind.
-                scope=RuleScope(kinds[0], " | ".join(labels)),
-                constraint=diagnostic.why,
-                outcome="reject",
-                diagnostic_code=diagnostic.code,
-                guidance=f"Write {diagnostic.instead}",
-                stability="experimental",
-                examples=({"rejected": diagnostic.example, "native": diagnostic.instead},),
-            )
-        )
+        # A record has one kind; the pattern names the spellings of every kind.
+        scope = RuleScope(kinds[0], " | ".join(labels))
+        records.append(_rejected(f"{operator.id}/rejected", scope, operator.diagnostic))
     return (*records, *_cuda_records())
 
 
@@ -99,21 +87,24 @@ def _cuda_records() -> list[RuleRecord]:
         for operator in OPERATORS
         if operator.cuda is not None
     ]
+    scope = RuleScope("type", candidate.type_labels())
     for name, diagnostic in zip(("not_authorised", "outside"), candidate.DIAGNOSTICS, strict=True):
-        records.append(
-            RuleRecord(
-                id=f"{PLUGIN_ID}/cuda0/{name}",
-                provider=PLUGIN_ID,
-                scope=RuleScope("type", candidate.type_labels()),
-                constraint=diagnostic.why,
-                outcome="reject",
-                diagnostic_code=diagnostic.code,
-                guidance=f"Write {diagnostic.instead}",
-                stability="experimental",
-                examples=({"rejected": diagnostic.example, "native": diagnostic.instead},),
-            )
-        )
+        records.append(_rejected(f"cuda0/{name}", scope, diagnostic))
     return records
+
+
+def _rejected(name: str, scope: RuleScope, diagnostic: Diagnostic) -> RuleRecord:
+    return RuleRecord(
+        id=f"{PLUGIN_ID}/{name}",
+        provider=PLUGIN_ID,
+        scope=scope,
+        constraint=diagnostic.why,
+        outcome="reject",
+        diagnostic_code=diagnostic.code,
+        guidance=f"Write {diagnostic.instead}",
+        stability="experimental",
+        examples=({"rejected": diagnostic.example, "native": diagnostic.instead},),
+    )
 
 
 def _labels(operator: Operator, kind: str) -> list[str]:

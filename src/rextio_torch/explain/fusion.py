@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rextio_torch.explain.inference import Site
+from rextio_torch.explain.facts import Site
 from rextio_torch.explain.model import Fused
+from rextio_torch.ops.model import ShapeError
 
 _LOOP = (
     "; in a loop the rounds wait together, up to 32 operations, so that it goes on across rounds"
@@ -138,7 +139,7 @@ class _Engine:
     def _feeds(self, source: int, reader: Site) -> bool:
         """Whether an operation along rows takes the rows of a region as they come."""
         operand = reader.call.signature.operands[0]
-        along = operand is not None and reader.call.options.get("dim") == operand.rank - 1
+        along = operand is not None and reader.call.dimension == operand.rank - 1
         if not along or not self._waits_elementwise(source) or source in self.inlined:
             return False
         self.inlined.add(source)
@@ -178,14 +179,16 @@ class _Engine:
         return not again
 
     def _thin_dimensions(self, site: Site) -> tuple[bool, ...]:
-        rank = site.call.signature.result.rank
-        if site.call.operator.fusion == "elementwise":
-            types = (operand for operand in site.call.signature.operands if operand is not None)
-            sources = (None if at is None else self.thin[at] for at in site.operands)
-            known = (thin or (False,) * of.rank for of, thin in zip(types, sources, strict=True))
-            # An operand of lower rank is broadcast along the dimensions that it lacks.
-            padded = ((True,) * (rank - len(thin)) + thin for thin in known)
-            return tuple(all(dimension) for dimension in zip(*padded, strict=True))
-        if site.call.options.get("keepdim"):
-            return tuple(axis == site.call.options.get("dim") for axis in range(rank))
-        return (False,) * rank
+        """Return where the result is of size 1 for certain, by the row's own shape rule."""
+        operator, signature = site.call.operator, site.call.signature
+        shapes = []
+        for at, of in zip(site.operands, signature.operands, strict=True):
+            known = operator.fusion == "elementwise" and at is not None
+            thin = self.thin[at] if known and at is not None else ()
+            sizes = tuple(1 if is_thin else 2 for is_thin in thin)
+            shapes.append(None if of is None else sizes or (2,) * of.rank)
+        try:
+            result = operator.shape_rule(operator.id, tuple(shapes), site.call.options)
+        except ShapeError:
+            return (False,) * signature.result.rank
+        return tuple(size == 1 for size in result)

@@ -7,205 +7,45 @@ as Rextio does. What it cannot type stays unknown, and nothing is said about it.
 from __future__ import annotations
 
 import builtins
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TypeVar
 
 import libcst as cst
 from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg, ReceiverMeta
 
-from rextio_torch.analysis.decide import Call, CudaRejection, Rejection, decide
-from rextio_torch.explain.names import blocks, children, dotted_name
-from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.ops.model import TENSOR_TYPES, TYPES_BY_KEY, Operator, OptionValue
+from rextio_torch.analysis.decide import CudaRejection, Rejection, decide
+from rextio_torch.explain import likely
+from rextio_torch.explain.facts import Facts, Site
+from rextio_torch.explain.likely import Likely
 from rextio_torch.ops.table import BY_SPELLING
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, cpu_type
+from rextio_torch.syntax.source import Function, SourceFile
+from rextio_torch.syntax.tree import (
+    assigned_names,
+    blocks,
+    children,
+    dotted_name,
+    imported_names,
+    literal,
+    own_nodes,
+    parameters,
+    target_names,
+)
+from rextio_torch.syntax.types import SYMBOLS, TENSOR, arithmetic, is_tensor
 
-#: A tensor whose dtype or rank is not known, because an operation before it is not claimed.
-TENSOR = "tensor"
-_CPU_KEYS = {item.key for item in TENSOR_TYPES}
-_FLOATS = {item.key for item in TENSOR_TYPES if item.dtype == "float32"}
-_NUMBERS = frozenset({"int", "float", "bool"})
-_SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
-    cst.Add: "+",
-    cst.Subtract: "-",
-    cst.Multiply: "*",
-    cst.Divide: "/",
-    cst.MatrixMultiply: "@",
-}
 #: Methods and attributes of a tensor whose result is none.
 _NO_TENSOR = frozenset(
     {"item", "tolist", "dim", "ndimension", "size", "numel", "nelement", "stride", "numpy", "equal"}
     | {"is_contiguous", "data_ptr", "element_size", "storage_offset", "get_device", "allclose"}
 )
 _TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real"})
-_Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
-class Likely(str):
-    """The type of a tensor that PyTorch gives, but Rextio does not know: of a form before it.
-
-    So an operation that follows is judged as it would be once that form is gone.
-    """
-
-    __slots__ = ()
-
-
-@dataclass
-class Site:
-    """A call or operator that the operator table accepts, and where its operands come from."""
-
-    node: cst.CSTNode
-    call: Call
-    #: For each tensor parameter, the site that computed it, where one path decides that.
-    operands: list[int | None]
-    in_loop: bool
-    uses: int = 0
-
-
-@dataclass
-class Facts:
-    """What is known of one function; what the detections of the table of forms ask."""
-
-    file: SourceFile
-    function: Function
-    types: dict[cst.CSTNode, str | None] = field(default_factory=dict)
-    sites: list[Site] = field(default_factory=list)
-    rejections: list[tuple[cst.CSTNode, Rejection | CudaRejection]] = field(default_factory=list)
-    #: Calls and operators with an operand of unknown type.
-    unknown_sites: list[cst.CSTNode] = field(default_factory=list)
-    #: Those whose operands only forms before them keep from being known, and that have no other
-    #: reason.
-    following_sites: list[cst.CSTNode] = field(default_factory=list)
-    #: Reads of a name that only a block before it assigns, of one of the module, and of none.
-    branch_reads: list[cst.Name] = field(default_factory=list)
-    module_reads: list[cst.Name] = field(default_factory=list)
-    rebound: list[cst.CSTNode] = field(default_factory=list)
-    #: Assignments to a name that another block has already declared.
-    declared_twice: list[cst.CSTNode] = field(default_factory=list)
-    returned_parameters: list[cst.CSTNode] = field(default_factory=list)
-    #: Names that are a tensor somewhere in the function.
-    tensor_names: set[str] = field(default_factory=set)
-    _nodes: dict[type[cst.CSTNode], list[cst.CSTNode]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-
-    @classmethod
-    def of(cls, file: SourceFile, function: Function) -> Facts:
-        """Infer the facts of a function."""
-        facts = cls(file, function)
-        for node in _own_nodes(function.node.body):
-            facts._nodes[type(node)].append(node)
-        _Walk(facts).run()
-        return facts
-
-    @property
-    def node(self) -> cst.FunctionDef:
-        """The function's definition."""
-        return self.function.node
-
-    def nodes(self, *kinds: type[_Node]) -> Iterator[_Node]:
-        """Yield the nodes of the body of some kinds, without those of functions inside."""
-        for kind in kinds:
-            yield from self._nodes[kind]  # type: ignore[misc]
-
-    def imports(self) -> Iterator[cst.Import | cst.ImportFrom]:
-        """Yield the imports inside the function."""
-        yield from self.nodes(cst.Import)
-        yield from self.nodes(cst.ImportFrom)
-
-    def is_tensor(self, node: cst.CSTNode | None) -> bool:
-        """Whether an expression is a tensor for certain."""
-        return is_tensor(None if node is None else self.types.get(node))
-
-    def is_known_module(self, dotted: str) -> bool:
-        """Whether a dotted name begins with an imported name that nothing local hides."""
-        head = dotted.partition(".")[0]
-        return head in self.file.names.imports and head not in self.local_names
-
-    @cached_property
-    def local_names(self) -> frozenset[str]:
-        """The parameters and every name that the function assigns."""
-        names = {item.name.value for item in parameters(self.node.params)}
-        return frozenset(names | set(assigned_names(self.node.body)))
-
-
-def is_tensor(type_key: str | None) -> bool:
-    """Whether a type is that of a tensor, known or unknown."""
-    return type_key == TENSOR or type_key in TYPES_BY_KEY
-
-
-def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)):
-        return
-    for child in children(node):
-        if not isinstance(child, cst.Annotation):
-            yield from _own_nodes(child)
-
-
-def target_names(target: cst.CSTNode) -> Iterator[str]:
-    """Yield the names that an assignment to a target binds."""
-    if isinstance(target, cst.Name):
-        yield target.value
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from target_names(element.value)
-
-
-def assigned_names(node: cst.CSTNode, *, imports: bool = True) -> Iterator[str]:
-    """Yield the names that a statement or block assigns, blocks inside included."""
-    for item in _own_nodes(node):
-        match item:
-            case cst.AssignTarget(target=target) | cst.AnnAssign(target=target):
-                yield from target_names(target)
-            case cst.AugAssign(target=target) | cst.For(target=target):
-                yield from target_names(target)
-            case cst.NamedExpr(target=target):
-                yield from target_names(target)
-            case cst.FunctionDef(name=name) | cst.ClassDef(name=name) if item is not node:
-                yield name.value
-            case cst.MatchAs(name=cst.Name(value=name)) | cst.MatchStar(name=cst.Name(value=name)):
-                yield name
-            case cst.MatchMapping(rest=cst.Name(value=name)):
-                yield name
-            case cst.Import() | cst.ImportFrom() if imports:
-                yield from imported_names(item)
-            case cst.AsName(name=name):
-                yield from target_names(name)
-            case cst.Del(target=target):
-                yield from target_names(target)
-
-
-def imported_names(node: cst.Import | cst.ImportFrom) -> Iterator[str]:
-    """Yield the names that an import binds."""
-    if not isinstance(node.names, cst.ImportStar):
-        for alias in node.names:
-            yield alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
-
-
-def names_in(node: cst.CSTNode) -> set[str]:
-    """Return every name that a node mentions."""
-    return {item.value for item in _own_nodes(node) if isinstance(item, cst.Name)}
-
-
-def literal(node: cst.BaseExpression) -> tuple[bool, OptionValue]:
-    """Return whether an expression is a literal that Rextio hands over, and its value."""
-    match node:
-        case cst.Integer():
-            return True, node.evaluated_value
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() as number):
-            return True, -number.evaluated_value
-        case cst.Name(value="None" | "True" | "False" as name):
-            return True, {"None": None, "True": True, "False": False}[name]
-        case cst.SimpleString(evaluated_value=str() as text):
-            return True, text
-        case cst.Tuple(elements=elements):
-            values = [literal(element.value) for element in elements]
-            if all(found and type(value) is int for found, value in values):
-                return True, tuple(value for _, value in values if isinstance(value, int))
-    return False, None
+def infer(file: SourceFile, function: Function) -> Facts:
+    """Return what is known of a function."""
+    facts = Facts(file, function)
+    for node in own_nodes(function.node.body):
+        facts.add(node)
+    _Walk(facts).run()
+    return facts
 
 
 class _Walk:
@@ -409,7 +249,7 @@ class _Walk:
                 return self.binary(node)
             case cst.UnaryOperation(operator=operator, expression=operand):
                 inner = self.expression(operand)
-                return "bool" if isinstance(operator, cst.Not) else _likely(inner, inner)
+                return "bool" if isinstance(operator, cst.Not) else likely.unchanged(inner)
             case cst.Comparison(left=left, comparisons=comparisons):
                 operands = [left, *(item.comparator for item in comparisons)]
                 types = [self.expression(operand) for operand in operands]
@@ -484,7 +324,7 @@ class _Walk:
         inner = self.expression(node.value)
         if not is_tensor(inner) or node.attr.value not in _TENSOR_ATTRIBUTES:
             return None
-        return _likely(inner, inner)
+        return likely.unchanged(inner)
 
     def indexed(self, tensor: str | None, node: cst.Subscript) -> str:
         """Return the type of a tensor with indices: an int takes a dimension away."""
@@ -497,19 +337,16 @@ class _Walk:
                 if self.facts.types.get(element.slice.value) != "int":
                     return TENSOR
                 rank -= 1
-        wanted = (of.dtype, of.device, rank)
-        for item in TENSOR_TYPES:
-            if (item.dtype, item.device, item.rank) == wanted:
-                return Likely(item.key)
-        return TENSOR
+        found = cpu_type(of.dtype, rank)
+        return TENSOR if found is None else Likely(found.key)
 
     def binary(self, node: cst.BinaryOperation) -> str | None:
         types = [self.expression(node.left), self.expression(node.right)]
-        symbol = _SYMBOLS.get(type(node.operator))
+        symbol = SYMBOLS.get(type(node.operator))
         if not any(map(is_tensor, types)):
-            return _arithmetic(node.operator, types)
+            return arithmetic(node.operator, types)
         if symbol is None:
-            return _with_number(types)
+            return likely.with_number(types)
         operands = [node.left, node.right]
         site = ClaimSite(
             kind="binop",
@@ -600,7 +437,7 @@ class _Walk:
             self.facts.unknown_sites.append(node)
         if isinstance(decision, Rejection | CudaRejection):
             self.facts.rejections.append((node, decision))
-            return _rejected(decision, types)
+            return likely.after_rejection(decision, types)
         if decision is None:
             return TENSOR
         if is_likely:
@@ -631,37 +468,3 @@ def _literals(operands: list[cst.BaseExpression]) -> tuple[ClaimLiteral, ...]:
         else NON_LITERAL
         for is_literal, value in found
     )
-
-
-def _likely(type_key: str | None, otherwise: str | None) -> str | None:
-    return Likely(type_key) if type_key in _CPU_KEYS else otherwise
-
-
-def _with_number(types: list[str | None]) -> str:
-    """Return the type of an elementwise operation on a tensor and a number."""
-    tensors = [item for item in types if is_tensor(item)]
-    if len(tensors) == 1 and tensors[0] in _FLOATS and _NUMBERS.issuperset(set(types) - {*tensors}):
-        return Likely(tensors[0])
-    return TENSOR
-
-
-def _rejected(decision: Rejection | CudaRejection, types: list[str | None]) -> str:
-    """Return the type of a rejected operation, where all its signatures for the operands agree."""
-    if isinstance(decision, CudaRejection):
-        return TENSOR
-    operator: Operator = decision.operator
-    tensors = [item for item in types if is_tensor(item)]
-    results = {
-        signature.result.key
-        for signature in operator.signatures
-        if [operand.key for operand in signature.operands if operand is not None] == tensors
-    }
-    if len(results) == 1:
-        return Likely(results.pop())
-    return _with_number(types) if operator.fusion == "elementwise" else TENSOR
-
-
-def _arithmetic(operator: cst.BaseBinaryOp, types: list[str | None]) -> str | None:
-    if not all(item in _NUMBERS for item in types):
-        return None
-    return "float" if "float" in types or isinstance(operator, cst.Divide) else "int"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,55 +11,27 @@ import libcst as cst
 
 from rextio_torch.analysis.decide import CudaRejection, Rejection
 from rextio_torch.cuda import candidate
-from rextio_torch.explain.files import parse_files
-from rextio_torch.explain.forms import signature
+from rextio_torch.explain.facts import Facts, Site
 from rextio_torch.explain.forms.table import FORMS
 from rextio_torch.explain.fusion import fused
-from rextio_torch.explain.inference import Facts, Site
-from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation, Span
-from rextio_torch.explain.source import Function, SourceFile, parameters
-from rextio_torch.explain.verdict import UNSEEN, Blocker, Claim, Verdict, verdicts
-from rextio_torch.ops.model import TYPES_BY_KEY, Diagnostic
-from rextio_torch.ops.table import OPERATORS
+from rextio_torch.explain.inference import infer
+from rextio_torch.explain.model import Explained, Explanation, Finding, Form, Operation
+from rextio_torch.explain.rextio_words import (
+    NOT_BUILT,
+    generator_stopped,
+    no_reason,
+    of_rextio,
+    unexplained,
+    unknown_cause,
+)
+from rextio_torch.explain.verdict import UNSEEN, Claim, Verdict, verdicts
+from rextio_torch.ops.table import BY_ID
+from rextio_torch.ops.tensor_types import TYPES_BY_KEY
+from rextio_torch.syntax.files import parse_files
+from rextio_torch.syntax.source import Function, SourceFile, Span
 
-_OPERATORS = {operator.id: operator for operator in OPERATORS}
 _STOPS_BUILD = {form.code for form in FORMS if form.stops is not None}
 _FAILS_CALLS = {form.code for form in FORMS if form.fails_calls}
-_SIGNATURE_CODES = {form.code for form in signature.ROWS}
-# Rextio's words for what only follows from something else that it reports.
-_UNDEFINED = re.compile(r"name '(.+?)' is not defined in this scope")
-_FOLLOWS = (
-    "this binary operator is not supported",
-    "this unary operator is not supported",
-    "membership comparisons are not supported",
-    "unsupported unresolved call",
-)
-_FOLLOWS_ANYWHERE = ("inferred type ", "tuple items must be", "calling a name that is shadowed")
-_REBOUND = "is a module attribute rebound at module load"
-_MUTATED = "call reaches a project module attribute that is mutated"
-#: Of a function that Rextio accepts and that was kept on Python, so that the rest was built.
-NOT_BUILT = Diagnostic(
-    code="RXTP-BUILD-001",
-    why="Rextio's analysis accepts the function, but its code generator stops there (RXT050), or "
-    "the Rust that it writes does not compile; then `rextio build` builds nothing of the project. "
-    "`rextio-torch build` keeps the function on Python, and what calls it, and builds the rest.",
-    example="""\
-def steps(n: int) -> int:
-    total = n
-    for step in [1, 2, 3]:
-        total = total + step
-    return total""",
-    instead="""\
-def steps(n: int) -> int:
-    total = n
-    for step in range(1, 4):
-        total = total + step
-    return total""",
-)
-NOT_BUILT_ADVICE = (
-    "Write what the message is about in another way; and please report the function with the "
-    "message, so that it gets a reason of its own."
-)
 SHIM = (
     "marked @rextio.native, but run in Python by a shim (RXT080): Rextio calls that accepted, it "
     "is not native code"
@@ -113,12 +84,12 @@ def explain(
         answers = [_answer(file, function, by_line) for function in functions[path]]
         explained += [answer.explained for answer in answers]
         if any(answer.whole_file for answer in answers):
-            shared[file.label] = tuple(_in_file(file, "file") or [_unknown_cause(file)])
+            shared[file.label] = tuple(_in_file(file, "file") or [unknown_cause(file)])
         if not everywhere and any(answer.whole_project for answer in answers):
             everywhere = [f for other in files.values() for f in _in_file(other, "project")]
-            everywhere = everywhere or [_unknown_cause(file)]
+            everywhere = everywhere or [unknown_cause(file)]
     if stopped is not None:
-        everywhere.append(_stopped(stopped))
+        everywhere.append(generator_stopped(stopped))
         explained = [
             _not_built(function) if function.native else function for function in explained
         ]
@@ -129,7 +100,7 @@ def explain_unseen(file: SourceFile, function: Function, tensor_functions: Set[s
     """Explain a function that Rextio was not shown: by the tables, its own statement included."""
     file.tensor_functions = set(tensor_functions)
     start, end = file.statement_range(function.node)
-    findings = _findings(Facts.of(file, function))
+    findings = _findings(infer(file, function))
     findings += [
         finding
         for finding in _in_file(file, "file")
@@ -153,7 +124,7 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
     span = file.span(function.node)
     verdict = by_line.get(span.line, UNSEEN)
     qualname = f"{file.module}.{function.name}"
-    facts = Facts.of(file, function)
+    facts = infer(file, function)
     findings = _findings(facts)
     if verdict.outcome == "native":
         stopping = tuple(finding for finding in findings if finding.code in _STOPS_BUILD)
@@ -166,19 +137,19 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
     kept = [blocker for blocker in verdict.blockers if blocker.code == NOT_BUILT.code]
     if kept:
         known = [finding for finding in findings if finding.code in _STOPS_BUILD]
-        causes = tuple(known or (_of_rextio(file, blocker) for blocker in kept))
+        causes = tuple(known or (of_rextio(file, blocker) for blocker in kept))
         return _Answer(Explained(qualname, file.label, span, outcome="python", findings=causes))
-    rest, whole_file, whole_project = _unexplained(facts, verdict, findings)
-    findings = sorted({*findings, *rest}, key=lambda finding: (finding.span, finding.code))
+    rest = unexplained(facts, verdict, findings)
+    findings = sorted({*findings, *rest.findings}, key=lambda finding: (finding.span, finding.code))
     notes = []
     if verdict.outcome == "shim":
         notes.append(SHIM)
-    if whole_file:
+    if rest.whole_file:
         notes.append("the whole file stays on Python, see below")
-    if whole_project:
+    if rest.whole_project:
         notes.append("all of the project stays on Python, see below")
-    if not findings and not whole_file and not whole_project:
-        findings = [_no_reason(verdict, span)]
+    if not findings and not rest.whole_file and not rest.whole_project:
+        findings = [no_reason(verdict, span)]
     explained = Explained(
         qualname=qualname,
         file=file.label,
@@ -187,7 +158,7 @@ def _answer(file: SourceFile, function: Function, by_line: Mapping[int, Verdict]
         findings=tuple(findings),
         notes=tuple(notes),
     )
-    return _Answer(explained, whole_file, whole_project)
+    return _Answer(explained, rest.whole_file, rest.whole_project)
 
 
 def _native(facts: Facts, verdict: Verdict, qualname: str, span: Span) -> Explained:
@@ -235,7 +206,7 @@ def _claim_span(file: SourceFile, claim: Claim) -> Span:
 def _operation(file: SourceFile, claim: Claim, span: Span) -> Operation:
     return Operation(
         operator=claim.operator,
-        schema=_OPERATORS[claim.operator].schema,
+        schema=BY_ID[claim.operator].schema,
         span=span,
         source=file.slice(span),
         result=TYPES_BY_KEY[claim.result].label if claim.result in TYPES_BY_KEY else claim.result,
@@ -292,113 +263,4 @@ def _of_operator(
         reason=diagnostic.why,
         instead=f"Write {diagnostic.instead}",
         by="operator",
-    )
-
-
-def _unexplained(
-    facts: Facts, verdict: Verdict, findings: list[Finding]
-) -> tuple[list[Finding], bool, bool]:
-    """Return Rextio's own reasons that no finding covers, and whether it is the whole file's."""
-    rest: list[Finding] = []
-    whole_file = whole_project = False
-    for blocker in verdict.blockers:
-        if _REBOUND in blocker.message or _MUTATED in blocker.message:
-            whole_project = True
-        elif blocker.code in ("RXT002", "RXT003") and _known_type(facts, blocker):
-            whole_file = True
-        elif not _is_explained(facts, blocker, findings):
-            rest.append(_of_rextio(facts.file, blocker))
-    if whole_file:
-        # Parameters of unknown type are not defined, in Rextio's words; the rest follows.
-        rest = []
-    return rest, whole_file, whole_project
-
-
-def _known_type(facts: Facts, blocker: Blocker) -> bool:
-    """Whether a type that Rextio does not accept here is one that it knows."""
-    file = facts.file
-    if blocker.code == "RXT003":
-        return file.resolver.annotation(facts.node.returns).kind == "tensor"
-    column = file.column(blocker.line, blocker.byte)
-    for parameter in parameters(facts.node.params):
-        span = file.span(parameter.name)
-        if (span.line, span.column) == (blocker.line, column):
-            return file.resolver.annotation(parameter.annotation).kind == "tensor"
-    return False
-
-
-def _is_explained(facts: Facts, blocker: Blocker, findings: list[Finding]) -> bool:
-    column = facts.file.column(blocker.line, blocker.byte)
-    end = facts.file.end_of(blocker.line, column)
-    for finding in findings:
-        start = (finding.span.line, finding.span.column)
-        if finding.span.covers(blocker.line, column) or (blocker.line, column) <= start < end:
-            return True
-    if not findings:
-        return False
-    if blocker.code in ("RXT001", "RXT002", "RXT003"):
-        return any(finding.code in _SIGNATURE_CODES for finding in findings)
-    undefined = _UNDEFINED.match(blocker.message)
-    if undefined is not None:
-        return undefined[1] in facts.local_names
-    if blocker.line == facts.file.span(facts.node).line:
-        return True
-    if any(facts.file.span(node).covers(blocker.line, column) for node in facts.following_sites):
-        return True
-    starts = {facts.file.span(node) for node in facts.unknown_sites}
-    unknown = any((span.line, span.column) == (blocker.line, column) for span in starts)
-    inside = any(finding.span.line == blocker.line for finding in findings)
-    return blocker.message.startswith(_FOLLOWS_ANYWHERE) or (
-        blocker.message.startswith(_FOLLOWS) and (unknown or inside)
-    )
-
-
-def _of_rextio(file: SourceFile, blocker: Blocker) -> Finding:
-    column = file.column(blocker.line, blocker.byte)
-    reason = "Rextio's own words; this is in no table of rextio-torch."
-    return Finding(
-        code=blocker.code,
-        title=blocker.message,
-        span=Span(blocker.line, column, blocker.line, file.word_end(blocker.line, column)),
-        reason=NOT_BUILT.why if blocker.code == NOT_BUILT.code else reason,
-        instead=blocker.suggestion,
-        by="rextio",
-    )
-
-
-def _no_reason(verdict: Verdict, span: Span) -> Finding:
-    said = f" It says: {verdict.skipped}." if verdict.skipped else ""
-    return Finding(
-        code="RXTP-FORM-000",
-        title="kept on Python without a reason",
-        span=span,
-        reason=f"Rextio keeps the function on Python, and no table knows why.{said}",
-        instead=None,
-        by="rextio",
-    )
-
-
-def _stopped(cause: str) -> Finding:
-    """Return the finding for a code generator that stops, though the analysis accepts it all."""
-    return Finding(
-        code="RXT050",
-        title=f"the code generator stops: {cause}",
-        span=Span(1, 1, 1, 1),
-        reason="Rextio's own words, without a place. A function with a reason that mentions RXT050 "
-        "is the cause, if there is one.",
-        instead="Where none is, take functions out of the project until it is gone.",
-        by="rextio",
-    )
-
-
-def _unknown_cause(file: SourceFile) -> Finding:
-    return Finding(
-        code="RXTP-FORM-000",
-        title="something at module level, here or in another file",
-        span=Span(1, 1, 1, 1),
-        reason="Rextio does not trust the names of this file, and no table knows why: something at "
-        "module level may bind one again.",
-        instead="Move the functions into a file of imports and functions alone.",
-        by="rextio",
-        file=file.label,
     )

@@ -5,34 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import libcst as cst
 
-if TYPE_CHECKING:
-    from rextio_torch.explain.inference import Facts
-    from rextio_torch.explain.source import SourceFile
+from rextio_torch.explain.facts import Facts
+from rextio_torch.syntax.source import SourceFile, Span
 
 CODE = re.compile(r"RXTP-FORM-\d{3}")
 
 
-@dataclass(frozen=True, order=True)
-class Span:
-    """A half-open range of a file: lines from 1, columns in characters from 1."""
-
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-
-    def covers(self, line: int, column: int) -> bool:
-        """Whether a position lies in the range."""
-        return (self.line, self.column) <= (line, column) < (self.end_line, self.end_column)
-
-
 #: Detections in a function and in a file, and those of a whole project's other files.
-FunctionDetection: TypeAlias = "Callable[[Facts], Iterable[cst.CSTNode]]"
-FileDetection: TypeAlias = "Callable[[SourceFile], Iterable[cst.CSTNode]]"
+FunctionDetection: TypeAlias = Callable[[Facts], Iterable[cst.CSTNode]]
+FileDetection: TypeAlias = Callable[[SourceFile], Iterable[cst.CSTNode]]
 
 
 @dataclass(frozen=True)

@@ -60,17 +60,29 @@ def verdicts(module: Mapping[str, Any]) -> dict[int, Verdict]:
     return found
 
 
-def _verdict(data: Mapping[str, Any]) -> Verdict:
+def is_shim(data: Mapping[str, Any]) -> bool:
+    """Whether what Rextio says of a function is Python run by a shim (RXT080)."""
+    return bool(data.get("native_runtime_semantics")) or data.get("route") == "native-shim"
+
+
+def is_native(data: Mapping[str, Any]) -> bool:
+    """Whether Rextio runs a function as native code; it calls a shim accepted, too."""
+    return _is_accepted(data) and not is_shim(data)
+
+
+def _is_accepted(data: Mapping[str, Any]) -> bool:
     route = str(data.get("route", ""))
-    shim = bool(data.get("native_runtime_semantics")) or route == "native-shim"
-    accepted = data.get("native_status") == "accepted" and route.startswith("native")
+    return data.get("native_status") == "accepted" and route.startswith("native")
+
+
+def _verdict(data: Mapping[str, Any]) -> Verdict:
     assessment = data.get("promotion_assessment") or {}
     diagnostics = list(data.get("diagnostics", ()))
     blocking = [item for item in diagnostics if item.get("severity") == "error"]
     blocking += [item for item in assessment.get("diagnostics", ()) if item.get("kind") != "info"]
     outcome: Literal["native", "python", "shim"] = "python"
-    if accepted:
-        outcome = "shim" if shim else "native"
+    if _is_accepted(data):
+        outcome = "shim" if is_shim(data) else "native"
     return Verdict(
         qualname=str(data.get("qualname", "?")),
         outcome=outcome,

@@ -21,7 +21,8 @@ from rextio_torch import platforms
 from rextio_torch.analysis.decide import Call, decide
 from rextio_torch.cuda import candidate
 from rextio_torch.derive.records import rule_id
-from rextio_torch.ops.model import OptionValue, TensorType
+from rextio_torch.ops.model import OptionValue
+from rextio_torch.ops.tensor_types import TensorType
 from rextio_torch.runtime.loader import helpers
 from rextio_torch.versions import BYPASS_VARIABLE, TORCH_VERSION
 

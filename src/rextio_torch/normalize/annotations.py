@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from rextio_torch.explain.names import dotted_name
-from rextio_torch.explain.source import SourceFile, parameters
-from rextio_torch.ops.model import TensorType
+from rextio_torch.ops.tensor_types import TensorType
+from rextio_torch.syntax.source import SourceFile
+from rextio_torch.syntax.tree import dotted_name, parameters
 
 #: Which form an annotation of each kind is, for the kinds that mean one tensor type.
 _FORMS = {

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from rextio_torch.explain.inference import literal
 from rextio_torch.normalize.code import Code
 from rextio_torch.normalize.constants import Literal
 from rextio_torch.ops.model import (
     REQUIRED,
-    TENSOR_TYPES,
     Operator,
     Options,
     OptionValue,
     Signature,
     Spelling,
-    TensorType,
     same_literal,
 )
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, TensorType
+from rextio_torch.syntax.tree import literal
 
 if TYPE_CHECKING:
     from rextio_torch.normalize.values import Value
@@ -108,8 +107,8 @@ def bind(
         if constant is None or isinstance(constant.value, float):
             return None
         value = constant.value
-        if parameter.name == "dim":
-            value = _dimension(value, rank, several=operator.schema.count("int[1]") > 0)
+        if parameter.dimension:
+            value = _dimension(value, rank, several=parameter.several)
         options[parameter.name] = given[parameter.name] = value
         is_literal, written = literal(found.node)
         by_position = found.keyword is None and isinstance(value, (bool, str))

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import libcst as cst
 
-from rextio_torch.explain.inference import assigned_names
-from rextio_torch.explain.names import Names, statements
-from rextio_torch.explain.source import SourceFile
+from rextio_torch.syntax.names import Names
+from rextio_torch.syntax.source import SourceFile
+from rextio_torch.syntax.tree import assigned_names, statements
 
 _TYPES = "rextio_torch.types"
 #: What may bind names that are not written there; `model.eval()` does not.

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from rextio_torch.explain.inference import assigned_names, literal, names_in
-from rextio_torch.explain.names import dotted_name
-from rextio_torch.explain.source import Function, SourceFile, parameters
 from rextio_torch.normalize.constants import Constants, defined, literal_value, module_literal
 from rextio_torch.normalize.exits import NotInlinedError, SingleExit
 from rextio_torch.normalize.inference_mode import (
@@ -39,6 +36,8 @@ from rextio_torch.normalize.statements import (
     own_statements,
     parts,
 )
+from rextio_torch.syntax.source import Function, SourceFile
+from rextio_torch.syntax.tree import assigned_names, dotted_name, literal, names_in, parameters
 
 #: A normalised function has no more statements than this; inlining and branches multiply them.
 MOST_STATEMENTS = 500

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rextio_torch.explain.model import Span
-from rextio_torch.explain.source import SourceFile
+from rextio_torch.syntax.source import SourceFile, Span
 
 
 @dataclass(frozen=True)

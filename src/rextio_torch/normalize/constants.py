@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from rextio_torch.explain.inference import literal
-from rextio_torch.explain.names import Names, dotted_name
-from rextio_torch.explain.source import SourceFile
 from rextio_torch.normalize.statements import Frame
 from rextio_torch.ops.model import OptionValue
+from rextio_torch.syntax.names import Names
+from rextio_torch.syntax.source import SourceFile
+from rextio_torch.syntax.tree import dotted_name, literal
 
 _NAMED_LITERALS = ("None", "True", "False")
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from rextio_torch.explain.inference import TENSOR, assigned_names, is_tensor, literal, names_in
-from rextio_torch.explain.source import Function, SourceFile
 from rextio_torch.normalize.bindings import bindings, is_builtin
 from rextio_torch.normalize.body import Bodies, LeftAloneError, Plain, plain
 from rextio_torch.normalize.code import Code, joined
@@ -42,6 +40,9 @@ from rextio_torch.normalize.statements import (
     loop_ways,
 )
 from rextio_torch.normalize.values import FRESH_NAMES, Bound, Value, Values
+from rextio_torch.syntax.source import Function, SourceFile
+from rextio_torch.syntax.tree import assigned_names, literal, names_in
+from rextio_torch.syntax.types import TENSOR, is_tensor
 
 #: A normalised function has no more lines than this; branches written twice multiply them.
 MOST_LINES = 400

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rextio_torch.explain.source import SourceFile
 from rextio_torch.normalize.bindings import bindings
+from rextio_torch.syntax.source import SourceFile
 
 
 def importable(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from rextio_torch.explain.names import Resolver, dotted_name
+from rextio_torch.syntax.annotations import Resolver
+from rextio_torch.syntax.tree import dotted_name
 
 _MODE = "torch.inference_mode"
 _CONTEXTS = frozenset({"torch.no_grad", _MODE, "torch.autograd.no_grad"})

@@ -13,11 +13,20 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from rextio_torch.explain.forms.module import EVALUATED_ANNOTATION, LEFT_OUT, MODULE_DECORATOR
-from rextio_torch.explain.inference import assigned_names
-from rextio_torch.explain.source import Function, SourceFile
 from rextio_torch.normalize.bindings import bindings, binds_by_text
 from rextio_torch.normalize.code import Code, Origin
+from rextio_torch.syntax import on_import
+from rextio_torch.syntax.source import Function, SourceFile
+from rextio_torch.syntax.tree import assigned_names
+
+#: The kinds of statements that are left out.
+_LEFT_OUT = (
+    on_import.calls,
+    on_import.decorators,
+    on_import.base_classes,
+    on_import.changes,
+    on_import.project_uses,
+)
 
 
 @dataclass(frozen=True)
@@ -29,11 +38,6 @@ class ModuleLevel:
     set_aside: tuple[Function, ...] = ()
     #: Whether `from __future__ import annotations` keeps annotations from running code.
     future: bool = False
-
-    @property
-    def changes(self) -> bool:
-        """Whether there is anything."""
-        return bool(self.edits) or self.future
 
 
 def left_out(
@@ -48,23 +52,22 @@ def left_out(
         # Any name may stand for something else than what the file says.
         return ModuleLevel()
     found = [
-        (file.offsets(node)[0], form)
-        for form in LEFT_OUT
-        if form.detect_in_file is not None
-        for node in form.detect_in_file(file)
+        (file.offsets(node)[0], kind)
+        for kind in _LEFT_OUT
+        for node in kind(file)
         # Assigning to a module of the project binds its name anew for everyone.
-        if form.scope == "file" or isinstance(node, cst.Call)
+        if kind is not on_import.project_uses or isinstance(node, cst.Call)
     ]
     edits = []
     set_aside: list[Function] = []
     for item in file.tree.body:
         start, end = file.statement_range(item)
-        forms = [form for offset, form in found if start <= offset < end]
+        kinds = {kind for offset, kind in found if start <= offset < end}
         inside = [it for it in functions if item is it.node or item in it.parents]
         if any(item is it.node and it.name in undecorated for it in inside):
             # Its decorators are gone.
-            forms = [form for form in forms if form is not MODULE_DECORATOR]
-        if not forms:
+            kinds.discard(on_import.decorators)
+        if not kinds:
             continue
         set_aside += inside
         lines = "".join(f"{name} = None\n" for name in dict.fromkeys(_bound(item)))
@@ -76,8 +79,7 @@ def left_out(
         break_before = "" if file.text.endswith("\n") else "\n"
         code = Code(break_before + lines).at(Origin(file, file.span(last)))
         edits.append((end, end, code))
-    detect = EVALUATED_ANNOTATION.detect_in_file
-    future = detect is not None and any(True for _ in detect(file))
+    future = any(True for _ in on_import.evaluated_annotations(file))
     return ModuleLevel(tuple(edits), tuple(set_aside), future)
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from rextio_torch.explain.model import Span
-from rextio_torch.explain.source import Function, SourceFile, line_starts, split_lines
 from rextio_torch.normalize.annotations import marker
 from rextio_torch.normalize.bindings import bindings
 from rextio_torch.normalize.body import Bodies, LeftAloneError
@@ -19,6 +17,7 @@ from rextio_torch.normalize.constants import module_constants, rebound
 from rextio_torch.normalize.function import Normal, normalize
 from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.module_level import left_out
+from rextio_torch.syntax.source import Function, SourceFile, Span, line_starts, split_lines
 
 _FUTURE = "from __future__ import annotations"
 

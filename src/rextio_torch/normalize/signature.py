@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from rextio_torch.explain.source import SourceFile, parameters
 from rextio_torch.normalize.annotations import marker
 from rextio_torch.normalize.code import Code
 from rextio_torch.normalize.constants import module_literal
 from rextio_torch.normalize.inference_mode import is_inference_decorator
 from rextio_torch.normalize.statements import Frame, Var
 from rextio_torch.normalize.values import Bound, Values
+from rextio_torch.syntax.source import SourceFile
+from rextio_torch.syntax.tree import parameters
 
 #: Types of Python that Rextio has as they are.
 SCALARS = frozenset({"int", "float", "bool", "str"})

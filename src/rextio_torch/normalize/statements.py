@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 import libcst as cst
 
-from rextio_torch.explain.names import children
-from rextio_torch.explain.source import Function, SourceFile
 from rextio_torch.ops.model import OptionValue
+from rextio_torch.syntax.source import Function, SourceFile
+from rextio_torch.syntax.tree import children
 
 
 class Var(NamedTuple):

@@ -8,15 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from rextio_torch.explain.inference import (
-    TENSOR,
-    assigned_names,
-    is_tensor,
-    literal,
-    names_in,
-)
-from rextio_torch.explain.names import dotted_name
-from rextio_torch.explain.source import SourceFile
 from rextio_torch.normalize.arguments import Argument, bind, rendered_options, tensor_type
 from rextio_torch.normalize.bindings import is_builtin
 from rextio_torch.normalize.body import LeftAloneError
@@ -25,23 +16,18 @@ from rextio_torch.normalize.constants import Constants, Literal, literal_value
 from rextio_torch.normalize.equivalents import EQUIVALENTS, Equivalent, Named
 from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.statements import Expr, Frame, Var, parts
-from rextio_torch.ops.model import REQUIRED, Operator, OptionValue, Parameter, Spelling
-from rextio_torch.ops.table import BY_SPELLING, OPERATORS
+from rextio_torch.ops.model import REQUIRED, Operator, Spelling
+from rextio_torch.ops.table import BY_ID, BY_SPELLING
+from rextio_torch.syntax.source import SourceFile
+from rextio_torch.syntax.tree import assigned_names, dotted_name, literal, names_in
+from rextio_torch.syntax.types import SYMBOLS, TENSOR, arithmetic, is_tensor
 
-_BY_ID = {operator.id: operator for operator in OPERATORS}
 _EQUIVALENTS: dict[tuple[str, str], list[Equivalent]] = {}
 for _row in EQUIVALENTS:
     _EQUIVALENTS.setdefault((_row.kind, _row.written), []).append(_row)
 #: Names of operations that never give the caller's own tensor, or a view of it.
 FRESH_NAMES = {target.rpartition(".")[2] for _, target in BY_SPELLING} | {
     row.written.rpartition(".")[2] for row in EQUIVALENTS if row.fresh
-}
-_SYMBOLS: dict[type[cst.BaseBinaryOp], str] = {
-    cst.Add: "+",
-    cst.Subtract: "-",
-    cst.Multiply: "*",
-    cst.Divide: "/",
-    cst.MatrixMultiply: "@",
 }
 _IN_PARENTHESES = (cst.BinaryOperation, cst.IfExp, cst.NamedExpr, cst.Comparison)
 #: What numbers are compared with.
@@ -292,12 +278,12 @@ class Values:
                     return found
             return self.scalar_power(expr, node, left, pair)
         if not is_tensor(left.type) and not is_tensor(right.type):
-            return self.splice(expr, pair, _arithmetic(node.operator, left.type, right.type))
-        symbol = _SYMBOLS.get(type(node.operator))
+            return self.splice(expr, pair, arithmetic(node.operator, (left.type, right.type)))
+        symbol = SYMBOLS.get(type(node.operator))
         row = BY_SPELLING.get(("operator", symbol or ""))
         if row is None:
             return self.splice(expr, pair, TENSOR)
-        linear = self.with_transposed(expr, row[0].id, [left, right])
+        linear = self.with_transposed(expr, row[0], [left, right])
         if linear is not None:
             return linear
         bound = bind(row[0], row[1], arguments, self.literal_of(expr))
@@ -406,7 +392,7 @@ class Values:
         row = BY_SPELLING.get(written)
         if row is not None:
             operator, spelling = row
-            linear = self.with_transposed(expr, operator.id, [item.value for item in arguments])
+            linear = self.with_transposed(expr, operator, [item.value for item in arguments])
             if linear is not None and len(arguments) == 2:
                 return linear
             bound = bind(operator, spelling, arguments, self.literal_of(expr))
@@ -459,7 +445,7 @@ class Values:
             found = self.bind_equivalent(expr, row, arguments)
             if found is None:
                 continue
-            linear = self.with_transposed(expr, row.gives, found)
+            linear = self.with_transposed(expr, BY_ID.get(row.gives), found)
             if linear is not None:
                 return linear
             types = tuple(tensor_type(value.type) for value in found)
@@ -474,7 +460,7 @@ class Values:
                 pairs = [(item.node, item.value.code) for item in arguments[:1]]
                 written_as = self.splice(expr, pairs, TENSOR)
                 return replace(written_as, transposed=found[0])
-            return self.operator_call(_BY_ID[row.gives], found, origin)
+            return self.operator_call(BY_ID[row.gives], found, origin)
         return None
 
     def bind_equivalent(
@@ -514,8 +500,8 @@ class Values:
     def in_place(self, symbol: str, left: Value, right: Value, origin: Origin) -> Value | None:
         """Render the value of `left symbol= right`."""
         row = BY_SPELLING.get(("operator", symbol))
-        other = None if row is None else _BY_ID.get(f"{row[0].id}_")
-        return None if other is None else self.operator_call(other, [left, right], origin)
+        other = None if row is None else row[0].in_place
+        return None if other is None else self.operator_call(BY_ID[other], [left, right], origin)
 
     def operator_call(
         self, operator: Operator, operands: list[Value], origin: Origin
@@ -537,12 +523,15 @@ class Values:
             code = self.imported(spelling.target) + "(" + joined(", ", codes) + ")"
         return Value(code.at(origin), signature.result.key, atomic=True, fresh=True)
 
-    def with_transposed(self, expr: Expr, operator: str, operands: list[Value]) -> Value | None:
+    def with_transposed(
+        self, expr: Expr, operator: Operator | None, operands: list[Value]
+    ) -> Value | None:
         """Return `x @ w.T` as what it is in PyTorch too: a linear layer without bias."""
-        if operator != "matmul" or len(operands) != 2 or operands[1].transposed is None:
+        other = None if operator is None else operator.transposed
+        if other is None or len(operands) != 2 or operands[1].transposed is None:
             return None
         origin = self.origin(expr.frame, expr.node)
-        return self.operator_call(_BY_ID["linear"], [operands[0], operands[1].transposed], origin)
+        return self.operator_call(BY_ID[other], [operands[0], operands[1].transposed], origin)
 
 
 def _before_dot(receiver: Value) -> Code:
@@ -576,17 +565,3 @@ def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             yield part
         else:
             yield from _operands(part)
-
-
-def _arithmetic(operator: cst.BaseBinaryOp, left: str | None, right: str | None) -> str | None:
-    numbers = {"int", "float", "bool"}
-    if left not in numbers or right not in numbers:
-        return None
-    if isinstance(operator, cst.Divide) or "float" in (left, right):
-        return "float"
-    if left == right == "bool" and isinstance(operator, (cst.BitAnd, cst.BitOr, cst.BitXor)):
-        return "bool"
-    return "int"
-
-
-__all__ = ["Bound", "OptionValue", "Parameter", "Value", "Values"]

@@ -10,11 +10,6 @@ from dataclasses import dataclass
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
-    AFTER_ADD,
-    AFTER_MATMUL,
-    CUDA_1D,
-    F32_1D,
-    F32_2D,
     CudaForm,
     Diagnostic,
     Numerics,
@@ -26,6 +21,7 @@ from rextio_torch.ops.model import (
     function,
     tensor,
 )
+from rextio_torch.ops.tensor_types import AFTER_ADD, AFTER_MATMUL, CUDA_1D, F32_1D, F32_2D
 
 _SIGNATURES = (
     Signature((F32_2D, F32_2D), F32_2D),
@@ -108,6 +104,7 @@ def _row(of: _Arithmetic) -> Operator:
             instead=f"x {of.symbol} factors  # factors: TensorF32Cpu1D, broadcast over the rows",
         ),
         fusion="elementwise",
+        in_place=f"{of.name}_",
         cuda=None if of.cuda is None else CudaForm(binary_operator(of.symbol), of.cuda),
     )
 

@@ -1,4 +1,4 @@
-"""What a row of the operator table says: types, spellings, signatures, numerics, diagnostic.
+"""What a row of the operator table says: spellings, signatures, numerics, diagnostic.
 
 Rows are frozen data, an executable shape rule and a generator of sizes to test with.
 `Operator.__post_init__` rejects a row that contradicts itself, so that what is derived from rows
@@ -14,6 +14,8 @@ from enum import Enum
 from itertools import product
 from typing import Any, Literal, TypeAlias
 
+from rextio_torch.ops.tensor_types import TensorType
+
 Shape: TypeAlias = tuple[int, ...]
 #: A literal that Rextio hands over from the source text.
 OptionValue: TypeAlias = bool | int | str | tuple[int, ...] | None
@@ -22,77 +24,6 @@ Options: TypeAlias = Mapping[str, OptionValue]
 _SCHEMA = re.compile(
     r"[a-z_0-9]+(\.\w+)?\(([^!]*\) -> Tensor|Tensor\(a!\) [^!]*\) -> Tensor\(a!\))"
 )
-
-
-#: Of each dtype, its code in keys and markers, and its name in Rust.
-_DTYPES = {"float32": ("f32", "Float"), "int64": ("i64", "Int64")}
-
-
-@dataclass(frozen=True)
-class TensorType:
-    """A tensor type of the surface: dtype, device and rank, never sizes.
-
-    `after` names the operator of the CUDA candidate whose result it is. Such a type has no marker
-    that a signature could name: it exists between two lines of one function only, so that types
-    alone say in which order the candidate's operations follow each other.
-    """
-
-    dtype: Literal["float32", "int64"]
-    device: Literal["cpu", "cuda0"]
-    rank: int
-    after: str | None = None
-
-    @property
-    def _dtype_code(self) -> str:
-        return _DTYPES[self.dtype][0]
-
-    @property
-    def rust_kind(self) -> str:
-        """Name of the dtype in Rust, a variant of `tch::Kind`."""
-        return _DTYPES[self.dtype][1]
-
-    @property
-    def key(self) -> str:
-        """Rextio's key of the type, e.g. `rextio-torch/tensor-f32-cpu-2d`."""
-        stage = f"-after-{self.after}" if self.after else ""
-        return f"rextio-torch/tensor-{self._dtype_code}-{self.device}-{self.rank}d{stage}"
-
-    @property
-    def marker(self) -> str:
-        """Name in `rextio_torch.types`, e.g. `TensorF32Cpu2D` or `TensorF32Cuda0_2D`."""
-        device = {"cpu": "Cpu", "cuda0": "Cuda0_"}[self.device]
-        return f"Tensor{self._dtype_code.upper()}{device}{self.rank}D"
-
-    @property
-    def dotted_marker(self) -> str:
-        """Dotted name of the marker."""
-        return f"rextio_torch.types.{self.marker}"
-
-    @property
-    def label(self) -> str:
-        """The type as messages name it."""
-        return f"{self.marker} after {self.after}" if self.after else self.marker
-
-
-F32_1D = TensorType("float32", "cpu", 1)
-F32_2D = TensorType("float32", "cpu", 2)
-I64_1D = TensorType("int64", "cpu", 1)
-TENSOR_TYPES = (F32_1D, F32_2D, I64_1D)
-
-#: The build-only CUDA candidate: what comes in and goes out, and what stands between its lines.
-CUDA_1D = TensorType("float32", "cuda0", 1)
-CUDA_2D = TensorType("float32", "cuda0", 2)
-CUDA_TYPES = (
-    CUDA_1D,
-    CUDA_2D,
-    AFTER_MATMUL := TensorType("float32", "cuda0", 2, after="matmul"),
-    AFTER_ADD := TensorType("float32", "cuda0", 2, after="add"),
-    AFTER_RELU := TensorType("float32", "cuda0", 2, after="relu"),
-)
-ALL_TYPES = (*TENSOR_TYPES, *CUDA_TYPES)
-TYPES_BY_KEY = {tensor_type.key: tensor_type for tensor_type in ALL_TYPES}
-#: The types that a signature can name, by the dotted name of their marker.
-TYPES_BY_MARKER = {item.dotted_marker: item for item in ALL_TYPES if item.after is None}
 
 
 class Missing(Enum):
@@ -110,13 +41,16 @@ class Parameter:
 
     A tensor parameter takes a tensor (or the literal `None`, if that is its default); an option
     takes a literal. `default` is what leaving it out means. `positional` says whether PyTorch
-    accepts it by position.
+    accepts it by position. A `dimension` may be counted from the end in PyTorch; `several` says
+    whether it takes a tuple of them, too.
     """
 
     name: str
     is_tensor: bool
     default: OptionValue | Missing = REQUIRED
     positional: bool = True
+    dimension: bool = False
+    several: bool = False
 
     @property
     def optional(self) -> bool:
@@ -134,6 +68,11 @@ def option(
 ) -> Parameter:
     """Return an option: a parameter whose value must be a literal in the source."""
     return Parameter(name, is_tensor=False, default=default, positional=positional)
+
+
+def dimension(name: str, *, several: bool = False) -> Parameter:
+    """Return an option that is a dimension of the first operand."""
+    return Parameter(name, is_tensor=False, dimension=True, several=several)
 
 
 @dataclass(frozen=True)
@@ -284,6 +223,10 @@ class Operator:
     diagnostic: Diagnostic
     fusion: Fusion
     cuda: CudaForm | None = None
+    #: The id of the operator whose value `h += x` has, where this one is `h + x`.
+    in_place: str | None = None
+    #: The id of the operator that takes the last operand transposed: `x @ w.T` is a linear layer.
+    transposed: str | None = None
     #: What the documentation says besides, of an operator that is not simply PyTorch's.
     note: str | None = None
     #: The operation on a float64 tensor, where PyTorch's own loses too much even there to judge

@@ -7,10 +7,6 @@ from typing import Any
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
-    AFTER_ADD,
-    AFTER_RELU,
-    F32_1D,
-    F32_2D,
     CudaForm,
     Diagnostic,
     Numerics,
@@ -24,6 +20,7 @@ from rextio_torch.ops.model import (
     option,
     tensor,
 )
+from rextio_torch.ops.tensor_types import AFTER_ADD, AFTER_RELU, F32_1D, F32_2D
 
 _SIGNATURES = (Signature((F32_2D,), F32_2D), Signature((F32_1D,), F32_1D))
 

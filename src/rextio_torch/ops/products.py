@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
-    AFTER_MATMUL,
-    CUDA_2D,
-    F32_1D,
-    F32_2D,
     CudaForm,
     Diagnostic,
     Numerics,
@@ -19,6 +15,7 @@ from rextio_torch.ops.model import (
     method,
     tensor,
 )
+from rextio_torch.ops.tensor_types import AFTER_MATMUL, CUDA_2D, F32_1D, F32_2D
 
 _NUMERICS = Numerics(
     nan="a NaN operand gives NaN wherever it takes part, also times zero",
@@ -114,6 +111,7 @@ MATMUL = Operator(
         instead="torch.sum(u * v, dim=0, keepdim=True)  # a tensor of one value",
     ),
     fusion="product",
+    transposed="linear",
     cuda=CudaForm(binary_operator("@"), Signature((CUDA_2D, CUDA_2D), AFTER_MATMUL)),
 )
 

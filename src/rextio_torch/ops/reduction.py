@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from rextio_torch.ops import shapes
 from rextio_torch.ops.model import (
-    AFTER_RELU,
-    CUDA_1D,
-    F32_1D,
-    F32_2D,
-    I64_1D,
     CudaForm,
     Diagnostic,
     Numerics,
     Operator,
     Sample,
     Signature,
+    dimension,
     function,
     method,
     option,
     tensor,
 )
+from rextio_torch.ops.tensor_types import AFTER_RELU, CUDA_1D, F32_1D, F32_2D, I64_1D
 
-_DIM_AND_KEEPDIM = (option("dim"), option("keepdim", False))
+_KEEPDIM = option("keepdim", False)
 
 
 def _samples(signature: Signature) -> tuple[Sample, ...]:
@@ -57,7 +54,7 @@ def _reduction(name: str, code: str, empty: str, cuda: CudaForm | None = None) -
             "bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
         ),
         spellings=(method(name), function(f"torch.{name}")),
-        parameters=(tensor("input"), *_DIM_AND_KEEPDIM),
+        parameters=(tensor("input"), dimension("dim", several=True), _KEEPDIM),
         signatures=(
             Signature((F32_2D,), F32_1D, {"dim": (0, 1), "keepdim": (False,)}),
             Signature((F32_2D,), F32_2D, {"dim": (0, 1), "keepdim": (True,)}),
@@ -104,7 +101,7 @@ SOFTMAX = Operator(
         function("torch.softmax"),
         function("torch.nn.functional.softmax", option("dtype", None, positional=False)),
     ),
-    parameters=(tensor("input"), option("dim")),
+    parameters=(tensor("input"), dimension("dim")),
     signatures=(
         Signature((F32_2D,), F32_2D, {"dim": (0, 1)}),
         Signature((F32_1D,), F32_1D, {"dim": (0,)}),
@@ -134,7 +131,7 @@ ARGMAX = Operator(
     id="argmax",
     schema="argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
     spellings=(method("argmax"), function("torch.argmax")),
-    parameters=(tensor("input"), *_DIM_AND_KEEPDIM),
+    parameters=(tensor("input"), dimension("dim"), _KEEPDIM),
     signatures=(
         Signature((F32_2D,), I64_1D, {"dim": (0, 1), "keepdim": (False,)}),
         Signature((F32_1D,), I64_1D, {"dim": (0,), "keepdim": (True,)}),

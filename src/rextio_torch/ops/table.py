@@ -17,7 +17,7 @@ OPERATORS: tuple[Operator, ...] = (
 
 
 def check_table(operators: Iterable[Operator]) -> None:
-    """Raise `ValueError` if two rows share an id, a diagnostic code or a spelling."""
+    """Raise `ValueError` if rows share an id, a code or a spelling, or name a row that is not."""
     rows = tuple(operators)
     for what, values in (
         ("id", [row.id for row in rows]),
@@ -27,10 +27,16 @@ def check_table(operators: Iterable[Operator]) -> None:
         for value, count in Counter[object](values).items():
             if count > 1:
                 raise ValueError(f"{count} operator rows have the {what} {value!r}")
+    ids = {row.id for row in rows}
+    for row in rows:
+        for other in (row.in_place, row.transposed):
+            if other is not None and other not in ids:
+                raise ValueError(f"operator row {row.id!r}: names {other!r}, which is no row")
 
 
 check_table(OPERATORS)
 
+BY_ID: Mapping[str, Operator] = {operator.id: operator for operator in OPERATORS}
 #: (kind of spelling, target) -> the row and the spelling.
 BY_SPELLING: Mapping[tuple[str, str], tuple[Operator, Spelling]] = {
     (spelling.kind, spelling.target): (operator, spelling)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from rextio_torch import versions
-from rextio_torch.verify.oracle import Expectation
+from rextio_torch.verify.judgement import Expectation
 from rextio_torch.verify.parameters import Scalar
 from rextio_torch.verify.problems import VerifyError
 

@@ -114,7 +114,7 @@ class _Plan:
         assert parameter.tensor is not None
         shape = self.shapes[parameter.name]
         layout = LAYOUTS[self.layouts[position % len(self.layouts)]]
-        if parameter.tensor.dtype == "float32":
+        if parameter.tensor.is_floating:
             return layout(shape, self.kind, position)
         return layout(shape, "large", position).long()
 

@@ -17,7 +17,7 @@ from rextio_torch.runtime.source_mark import NO_SOURCE_ID, marked_source_ids, sh
 from rextio_torch.verify.bundle import Bundle, Origin, Recorded, RecordedFunction
 from rextio_torch.verify.events import Say
 from rextio_torch.verify.inputs import storage_bits
-from rextio_torch.verify.oracle import Judgement
+from rextio_torch.verify.judgement import Judgement
 from rextio_torch.verify.problems import VerifyError
 
 LIBTORCH = "libtorch"

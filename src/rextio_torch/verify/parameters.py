@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rextio_torch.ops.model import TENSOR_TYPES, TensorType
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, TensorType
 from rextio_torch.verify.problems import VerifyError
 
 Scalar: TypeAlias = bool | int | float | str

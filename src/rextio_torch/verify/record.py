@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from rextio_torch.verify.bundle import Bundle, Origin, Recorded, RecordedFunction
 from rextio_torch.verify.cases import Case, Request, cases_of
 from rextio_torch.verify.events import Say
+from rextio_torch.verify.function import SourceFunction
 from rextio_torch.verify.oracle import expect, only_operator
 from rextio_torch.verify.parameters import Parameter, Scalar, parameters_of
 from rextio_torch.verify.problems import VerifyError
@@ -25,24 +26,8 @@ _THREADS = torch.get_num_threads()
 LONGEST_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A function to record, and the folder that its module is imported from."""
-
-    module: str
-    name: str
-    root: str
-    #: The types of its tensor parameters, where annotations are not the markers themselves.
-    tensors: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def qualname(self) -> str:
-        """Its dotted name."""
-        return f"{self.module}.{self.name}"
-
-
 def record(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[SourceFunction],
     source_id: str,
     inputs: Inputs,
     case: str | None,
@@ -120,10 +105,11 @@ def _limited(what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def load_source(item: Wanted) -> Callable[..., Any]:
+def load_source(item: SourceFunction) -> Callable[..., Any]:
     """Import a function from its source file."""
-    if item.root not in sys.path:
-        sys.path.insert(0, item.root)
+    root = str(item.root)
+    if root not in sys.path:
+        sys.path.insert(0, root)
     try:
         found = importlib.import_module(item.module)
     # Whatever a module does when it is imported.
@@ -132,14 +118,14 @@ def load_source(item: Wanted) -> Callable[..., Any]:
             f"the source of {item.qualname} cannot be imported",
             expected=f"a module {item.module} that runs in eager PyTorch",
             found=f"{type(error).__name__}: {error}",
-            repair=f"python -c 'import {item.module}' in {item.root}",
+            repair=f"python -c 'import {item.module}' in {root}",
         ) from error
     file = Path(str(getattr(found, "__file__", "")))
     # The file itself may be a link to elsewhere.
-    if Path(item.root).resolve() not in (file.parent.resolve(), *file.parent.resolve().parents):
+    if item.root.resolve() not in (file.parent.resolve(), *file.parent.resolve().parents):
         raise VerifyError(
             f"another module is imported as {item.module}",
-            expected=f"one of {item.root}",
+            expected=f"one of {root}",
             found=str(file),
             repair="rename it, or take the other one off PYTHONPATH",
         )

@@ -13,7 +13,8 @@ from typing import Any
 from rextio_torch.verify import bundle
 from rextio_torch.verify.check import check, load_native
 from rextio_torch.verify.events import say, serve
-from rextio_torch.verify.record import Inputs, Wanted, record
+from rextio_torch.verify.function import SourceFunction
+from rextio_torch.verify.record import Inputs, record
 
 
 def follow(orders: Mapping[str, Any]) -> None:
@@ -21,7 +22,7 @@ def follow(orders: Mapping[str, Any]) -> None:
     if orders["do"] == "load":
         say({"event": "loaded", "module": load_native(orders["path"])})
     elif orders["do"] == "record":
-        wanted = [Wanted(**item) for item in orders["functions"]]
+        wanted = [SourceFunction.from_dict(item) for item in orders["functions"]]
         inputs = Inputs.read(orders["shapes"], orders["values"], orders["inputs"])
         recorded = record(wanted, orders["source_id"], inputs, orders["case"], say)
         recorded.save(Path(orders["bundle"]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from rextio_torch.explain.inference import Facts
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.model import Form
 
 
@@ -252,16 +252,4 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return y + y
 """,
     detect=lambda facts: facts.nodes(cst.NamedExpr),
-)
-
-ROWS = (
-    ANNOTATED_LOCAL,
-    DECLARED_LOCAL,
-    CHANGED_TYPE,
-    AUGMENTED_TENSOR,
-    TUPLE_UNPACKING,
-    SEVERAL_TARGETS,
-    ASSIGNMENT_INTO,
-    FIRST_IN_BLOCK,
-    ASSIGNMENT_EXPRESSION,
 )

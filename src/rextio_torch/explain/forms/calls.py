@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import RELU
-from rextio_torch.explain.inference import Facts, imported_names, literal
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import dotted_name
 from rextio_torch.ops.table import BY_SPELLING
+from rextio_torch.syntax.tree import dotted_name, imported_names, literal
 
 #: What Rextio translates with scalar arguments.
 _SCALAR_BUILTINS = frozenset(
@@ -319,17 +319,4 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     instead=RELU,
     detect=_method_of_call,
     stops="generator",
-)
-
-ROWS = (
-    KEYWORD,
-    STARRED_ARGUMENT,
-    EXPRESSION_RECEIVER,
-    TENSOR_FUNCTION,
-    UNKNOWN_FUNCTION,
-    IN_PLACE,
-    UNKNOWN_METHOD,
-    BUILTIN,
-    HIDDEN_MODULE,
-    METHOD_OF_CALL,
 )

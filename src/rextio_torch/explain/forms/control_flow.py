@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import BRANCHES, TANH_LOOP
-from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import blocks, dotted_name, statements
+from rextio_torch.syntax.tree import blocks, dotted_name, statements
 
 
 def _return_in_try(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -319,17 +319,4 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
 """,
     detect=_declared_twice,
     stops="compiler",
-)
-
-ROWS = (
-    RETURN_IN_TRY,
-    MATCH_STATEMENT,
-    OTHER_ITERABLE,
-    RANGE_STEP,
-    LOOP_ELSE,
-    RETURNED_PARAMETER,
-    FALLS_THROUGH,
-    WRONG_RESULT,
-    WRITTEN_LIST,
-    DECLARED_TWICE,
 )

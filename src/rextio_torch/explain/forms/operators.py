@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import BRANCHES, RELU
-from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form
 
 _UNSUPPORTED = (
@@ -262,16 +262,4 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
 """,
     instead=BRANCHES,
     detect=lambda facts: facts.nodes(cst.IfExp),
-)
-
-ROWS = (
-    UNARY_MINUS,
-    UNARY_OPERATOR,
-    POWER,
-    BINARY_OPERATOR,
-    INTEGER_DIVISION,
-    TENSOR_COMPARISON,
-    MEMBERSHIP,
-    TRUTH,
-    CONDITIONAL_EXPRESSION,
 )

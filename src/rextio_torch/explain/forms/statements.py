@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import RELU
-from rextio_torch.explain.inference import Facts
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import dotted_name
+from rextio_torch.syntax.tree import dotted_name
 
 _STRINGS = (cst.SimpleString, cst.ConcatenatedString)
 
@@ -207,16 +207,4 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
 """,
     instead=RELU,
     detect=lambda facts: facts.nodes(cst.Import, cst.ImportFrom),
-)
-
-ROWS = (
-    DOCSTRING,
-    BARE_EXPRESSION,
-    PASS_STATEMENT,
-    ASSERTION,
-    EXCEPTION,
-    WITH_STATEMENT,
-    DELETE,
-    OUTER_NAME,
-    IMPORT_INSIDE,
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import ModuleType
 
 from rextio_torch.explain.forms import (
     assignments,
     calls,
     control_flow,
+    definition,
     module,
     operators,
     signature,
@@ -17,10 +19,28 @@ from rextio_torch.explain.forms import (
 from rextio_torch.explain.model import Form
 
 #: The modules of the table, by what their forms are of.
-SUBJECTS = (signature, statements, assignments, control_flow, operators, values, calls, module)
-FORMS: tuple[Form, ...] = tuple(
-    sorted((form for subject in SUBJECTS for form in subject.ROWS), key=lambda form: form.code)
+SUBJECTS: tuple[ModuleType, ...] = (
+    signature,
+    definition,
+    statements,
+    assignments,
+    control_flow,
+    operators,
+    values,
+    calls,
+    module,
 )
+
+
+def forms_of(*subjects: ModuleType) -> tuple[Form, ...]:
+    """Return the forms that modules of the table state, by their codes."""
+    found = [form for subject in subjects for form in vars(subject).values()]
+    return tuple(
+        sorted((form for form in found if isinstance(form, Form)), key=lambda form: form.code)
+    )
+
+
+FORMS = forms_of(*SUBJECTS)
 BY_ID = {form.id: form for form in FORMS}
 
 #: Imports of every example in the table.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from rextio_torch.explain.inference import Facts, names_in
+from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.model import Form
-from rextio_torch.explain.names import dotted_name
+from rextio_torch.syntax.tree import dotted_name, names_in
 
 
 def _attribute(facts: Facts) -> Iterator[cst.CSTNode]:
@@ -203,14 +203,4 @@ def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
     return x.relu()
 """,
     detect=lambda facts: facts.nodes(cst.FormattedString),
-)
-
-ROWS = (
-    ATTRIBUTE,
-    INDEX,
-    MODULE_NAME,
-    LIST_OF_TENSORS,
-    COMPREHENSION,
-    FUNCTION_VALUE,
-    F_STRING,
 )

@@ -3,48 +3,46 @@
 use super::math;
 use super::simd::{Isa, Kernel, Simd};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unary {
-    Relu,
-    Abs,
-    Neg,
-    Square,
-    Exp,
-    Log,
-    Sqrt,
-    Tanh,
-    Sigmoid,
-    Gelu,
+/// Operations, all of them in a list, and their names.
+macro_rules! operations {
+    ($kind:ident: $($operation:ident = $name:literal),* $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $kind {
+            $($operation),*
+        }
+
+        impl $kind {
+            pub const ALL: [$kind; [$($name),*].len()] = [$($kind::$operation),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($kind::$operation => $name),*
+                }
+            }
+        }
+    };
 }
 
-impl Unary {
-    pub const ALL: [Unary; 10] = [
-        Unary::Relu,
-        Unary::Abs,
-        Unary::Neg,
-        Unary::Square,
-        Unary::Exp,
-        Unary::Log,
-        Unary::Sqrt,
-        Unary::Tanh,
-        Unary::Sigmoid,
-        Unary::Gelu,
-    ];
+operations! {
+    Unary:
+    Relu = "relu",
+    Abs = "abs",
+    Neg = "neg",
+    Square = "square",
+    Exp = "exp",
+    Log = "log",
+    Sqrt = "sqrt",
+    Tanh = "tanh",
+    Sigmoid = "sigmoid",
+    Gelu = "gelu",
+}
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Unary::Relu => "relu",
-            Unary::Abs => "abs",
-            Unary::Neg => "neg",
-            Unary::Square => "square",
-            Unary::Exp => "exp",
-            Unary::Log => "log",
-            Unary::Sqrt => "sqrt",
-            Unary::Tanh => "tanh",
-            Unary::Sigmoid => "sigmoid",
-            Unary::Gelu => "gelu",
-        }
-    }
+operations! {
+    Binary:
+    Add = "add",
+    Sub = "sub",
+    Mul = "mul",
+    Div = "div",
 }
 
 impl Unary {
@@ -55,27 +53,6 @@ impl Unary {
             Unary::Sqrt => 0.2,
             Unary::Exp | Unary::Log | Unary::Sigmoid => 0.4,
             Unary::Tanh | Unary::Gelu => 0.6,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-}
-
-impl Binary {
-    pub const ALL: [Binary; 4] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Binary::Add => "add",
-            Binary::Sub => "sub",
-            Binary::Mul => "mul",
-            Binary::Div => "div",
         }
     }
 }

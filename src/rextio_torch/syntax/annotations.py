@@ -1,16 +1,16 @@
-"""What the names of a module stand for: imports, aliases, and the marker types behind them."""
+"""What annotations stand for: the marker types behind names, aliases and jaxtyping."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import libcst as cst
-from libcst.helpers import get_full_name_for_node
 
-from rextio_torch.ops.model import TENSOR_TYPES, TYPES_BY_MARKER, TensorType
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, TYPES_BY_MARKER, TensorType, cpu_type
+from rextio_torch.syntax.names import Names
+from rextio_torch.syntax.tree import children, dotted_name
 
 _SCALARS = frozenset({"int", "float", "bool", "str", "bytes", "None"})
 _CONTAINERS = frozenset({"list", "set", "dict", "tuple"})
@@ -49,175 +49,20 @@ MISSING = Annotation("missing")
 ONE_TENSOR = ("tensor", "alias", "quoted", "annotated", "jaxtyping")
 
 
-@dataclass
-class Names:
-    """The names that a module binds at its top level."""
-
-    module: str
-    imports: dict[str, str] = field(default_factory=dict)
-    #: Names that are imported inside `if` or `try` only.
-    conditional: frozenset[str] = frozenset()
-    #: `Mat = TensorF32Cpu2D`, as dotted names.
-    aliases: dict[str, str] = field(default_factory=dict)
-    #: `Mat = Annotated[Tensor, TensorF32Cpu2D]` and other annotations with a name.
-    annotations: dict[str, cst.BaseExpression] = field(default_factory=dict)
-    assigned: set[str] = field(default_factory=set)
-    stars: list[str] = field(default_factory=list)
-    #: Names of `logging.getLogger(…)`, whose methods Rextio knows.
-    loggers: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, module: cst.Module, name: str, *, is_package: bool) -> Names:
-        """Collect what the module's own statements bind, also inside `if`, `try` and `with`."""
-        names = cls(name)
-        package = name if is_package else name.rpartition(".")[0]
-        always = cls(name)
-        for statement in statements(module.body):
-            names._bind(statement, package)
-        for line in module.body:
-            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                always._bind(statement, package)
-        names.conditional = frozenset(names.imports.keys() - always.imports.keys())
-        return names
-
-    def _bind(self, statement: cst.CSTNode, package: str) -> None:
-        match statement:
-            case cst.Import(names=aliases):
-                for alias in aliases:
-                    target = get_full_name_for_node(alias.name) or ""
-                    visible = alias.evaluated_alias
-                    self.imports[visible or target.partition(".")[0]] = (
-                        target if visible else target.partition(".")[0]
-                    )
-            case cst.ImportFrom(names=aliases):
-                base = _base(statement, package)
-                if isinstance(aliases, cst.ImportStar):
-                    self.stars.append(base)
-                    return
-                for alias in aliases:
-                    self.imports[alias.evaluated_alias or alias.evaluated_name] = (
-                        f"{base}.{alias.evaluated_name}"
-                    )
-            case cst.Assign(targets=targets, value=value):
-                for item in targets:
-                    self._assign(item.target, value)
-            case cst.AnnAssign(target=target, value=value):
-                self._assign(target, value)
-            case cst.FunctionDef(name=target) | cst.ClassDef(name=target):
-                self._forget(target)
-            case cst.AugAssign(target=target) | cst.For(target=target) | cst.Del(target=target):
-                self._forget(target)
-
-    def _forget(self, target: cst.CSTNode) -> None:
-        """Note that names stand for something else later on, or for nothing."""
-        if isinstance(target, cst.Name):
-            self.aliases.pop(target.value, None)
-            self.annotations.pop(target.value, None)
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                self._forget(element.value)
-
-    def _assign(self, target: cst.BaseExpression, value: cst.BaseExpression | None) -> None:
-        if not isinstance(target, cst.Name):
-            return
-        if target.value in self.assigned:
-            # What it stands for depends on where and when.
-            self.aliases.pop(target.value, None)
-            self.annotations.pop(target.value, None)
-            return
-        self.assigned.add(target.value)
-        called = dotted_name(value.func) if isinstance(value, cst.Call) else None
-        if called is not None and called.rpartition(".")[2] == "getLogger":
-            self.loggers.add(target.value)
-        dotted = dotted_name(value)
-        if dotted is not None:
-            self.aliases[target.value] = dotted
-        elif isinstance(value, (cst.Subscript, cst.SimpleString)):
-            self.annotations[target.value] = value
-
-
-def _base(statement: cst.ImportFrom, package: str) -> str:
-    base = get_full_name_for_node(statement.module) if statement.module is not None else ""
-    level = len(statement.relative)
-    if not level:
-        return base or ""
-    parents = package.split(".")
-    parents = parents[: len(parents) - level + 1]
-    return ".".join([*parents, *([base] if base else [])])
-
-
-def dotted_name(node: cst.CSTNode | None) -> str | None:
-    """Return `a.b.c` of a name or a chain of attributes, else None."""
-    if isinstance(node, cst.Name):
-        return node.value
-    if isinstance(node, cst.Attribute):
-        before = dotted_name(node.value)
-        return None if before is None else f"{before}.{node.attr.value}"
-    return None
-
-
-@functools.cache
-def _child_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    layout = ("whitespace", "lpar", "rpar", "comma", "semicolon", "equal", "header", "footer")
-    names = (field.name for field in fields(kind))
-    return tuple(name for name in names if not name.startswith((*layout, "leading_", "trailing_")))
-
-
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the parts of a node without layout; libcst's own `children` takes ten times as long."""
-    for name in _child_fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from (item for item in value if isinstance(item, cst.CSTNode))
-
-
-def statements(body: object) -> Iterator[cst.CSTNode]:
-    """Yield the statements that run when a block runs, those of nested blocks included."""
-    for statement in body if isinstance(body, (list, tuple)) else ():
-        if isinstance(statement, cst.SimpleStatementLine):
-            yield from statement.body
-            continue
-        yield statement
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            continue
-        for part in blocks(statement):
-            yield from statements(part.body)
-
-
-def blocks(statement: cst.CSTNode) -> Iterator[cst.BaseSuite]:
-    """Yield the blocks of a compound statement."""
-    for name in ("body", "orelse", "finalbody"):
-        part = getattr(statement, name, None)
-        if isinstance(part, cst.BaseSuite):
-            yield part
-        elif isinstance(part, cst.CSTNode):
-            if isinstance(part, cst.If):
-                yield from blocks(part)
-            elif isinstance(getattr(part, "body", None), cst.BaseSuite):
-                yield part.body  # type: ignore[attr-defined]
-    for name in ("handlers", "cases"):
-        for part in getattr(statement, name, ()):
-            yield part.body
-
-
 def _elements(node: cst.Subscript) -> list[cst.BaseExpression]:
     return [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
 
 
 def _jaxtyping(resolved: str, elements: list[cst.BaseExpression]) -> Annotation:
     """Return what `Float32[Tensor, "batch dim"]` says: a dtype, and one word for each dimension."""
-    dtype = {"jaxtyping.Float32": "float32", "jaxtyping.Int64": "int64"}.get(resolved)
+    dtypes = {f"jaxtyping.{item.jaxtyping}": item.dtype for item in TENSOR_TYPES}
+    dtype = dtypes.get(resolved)
     shape = elements[1] if len(elements) == 2 else None
     text = shape.evaluated_value if isinstance(shape, cst.SimpleString) else None
     if dtype is None or not isinstance(text, str) or any(c in text for c in ".*"):
         return Annotation("unsized")
-    rank = len(text.split())
-    for found in TENSOR_TYPES:
-        if (found.dtype, found.rank) == (dtype, rank):
-            return Annotation("jaxtyping", found)
-    return Annotation("unsized")
+    found = cpu_type(dtype, len(text.split()))
+    return Annotation("unsized") if found is None else Annotation("jaxtyping", found)
 
 
 class Resolver:

@@ -14,8 +14,24 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from rextio_torch.explain.model import Span
-from rextio_torch.explain.names import ONE_TENSOR, Annotation, Names, Resolver, children
+from rextio_torch.syntax.annotations import ONE_TENSOR, Annotation, Resolver
+from rextio_torch.syntax.names import Names
+from rextio_torch.syntax.tree import children, parameters
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A half-open range of a file: lines from 1, columns in characters from 1."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def covers(self, line: int, column: int) -> bool:
+        """Whether a position lies in the range."""
+        return (self.line, self.column) <= (line, column) < (self.end_line, self.end_column)
+
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -221,12 +237,6 @@ def split_lines(text: str) -> list[str]:
 def line_starts(text: str) -> list[int]:
     """Return where each line of a text begins."""
     return [0, *(match.end() for match in _LINE_END.finditer(text))]
-
-
-def parameters(node: cst.Parameters) -> list[cst.Param]:
-    """Return all parameters, `*args` and `**kwargs` last."""
-    stars = [star for star in (node.star_arg, node.star_kwarg) if isinstance(star, cst.Param)]
-    return [*node.posonly_params, *node.params, *node.kwonly_params, *stars]
 
 
 def _other_names(text: str, nodes: Iterable[object]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from rextio_torch.explain.source import SourceFile, UnreadableError
+from rextio_torch.syntax.source import SourceFile, UnreadableError
 
 #: Files with neither have no tensor functions, unless they import from one that has.
 _PACKAGES = (b"rextio_torch", b"jaxtyping")
