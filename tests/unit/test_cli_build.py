@@ -13,14 +13,15 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
+import click
 import pytest
 from cli_environment import make_environment
 from click.testing import CliRunner
 from rich.console import Console
 
 from rextio_torch import versions
-from rextio_torch.cli import doctor, progress
-from rextio_torch.cli.app import _show_result, cli
+from rextio_torch.cli import build_text, doctor, progress
+from rextio_torch.cli.app import cli
 from rextio_torch.cli.build import BuildResult, build
 from rextio_torch.cli.errors import CliError
 from rextio_torch.cli.files import copy_tree
@@ -254,10 +255,10 @@ def test_a_built_module_that_hides_another_is_named(
     functions = [Function("m.f", True, "native-plugin:rextio-torch", None)]
     seconds = {"total": 1.0, "dependencies": 0.0}
     result = BuildResult(project, "0" * 64, functions, None, "ready", seconds)
-    _show_result(result)
+    click.echo("\n".join(build_text.lines(result)))
     assert "warning" not in capsys.readouterr().out
     hiding.touch()
-    _show_result(result)
+    click.echo("\n".join(build_text.lines(result)))
     assert f"warning: {hiding} hides the module of that name" in capsys.readouterr().out
 
 
