@@ -462,14 +462,22 @@ FOLLOWING = {
     "minus": ("h = -x\n    g = F.softmax(h, dim=1)\n    return g.relu()", {"FORM-060"}),
     "row": ("h = x[0]\n    g = F.softmax(h, dim=1)\n    return x + g", {"FORM-070", "TORCH-019"}),
     "slice": ("h = x[1:]\n    return F.softmax(h, dim=1)", {"FORM-070"}),
-    "transposed": ("h = x.T @ w\n    return h.mean(dim=-1)", {"FORM-069", "TORCH-017"}),
-    "rejected": ("h = F.softmax(x, dim=-1)\n    return h.sum(dim=-1)", {"TORCH-019", "TORCH-018"}),
+    "transposed": ("h = x.T @ w\n    return h.mean(dim=-1)", {"FORM-069", "TORCH-017", "FORM-054"}),
+    "rejected": (
+        "h = F.softmax(x, dim=-1)\n    return h.sum(dim=-1)",
+        {"TORCH-019", "TORCH-018", "FORM-054"},
+    ),
     "number": (
         "h = x * 2.0\n    g = h.tanh()\n    return g.sum(dim=3)",
         {"TORCH-015", "TORCH-018"},
     ),
+    # A dimension that is counted from the end leaves the type known.
+    "mean": (
+        "h = x.mean(dim=-1)\n    return F.softmax(h, dim=1)",
+        {"TORCH-017", "TORCH-019", "FORM-054"},
+    ),
     # One of two ranks: nothing is said of what follows.
-    "mean": ("h = x.mean(dim=-1)\n    return F.softmax(h, dim=1)", {"TORCH-017"}),
+    "either": ("h = x.mean(dim=5)\n    return F.softmax(h, dim=1)", {"TORCH-017"}),
 }
 
 
@@ -485,6 +493,17 @@ def test_what_follows_an_unsupported_form_has_a_reason_of_its_own_or_none(tmp_pa
         for function in answer.functions
     }
     assert found == {name: codes for name, (_, codes) in FOLLOWING.items()}
+
+
+def test_what_is_rewritten_is_no_reason(tmp_path: Path) -> None:
+    """A dimension counted from the end, beside what keeps the function on Python."""
+    text = (
+        "def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D | None) -> TensorF32Cpu1D:\n"
+        "    return x.relu().softmax(-1).mean(dim=-1)\n"
+    )
+    root = write_project(tmp_path, {"m": f"{HEADER}\n\n{text}"})
+    (function,) = explain_path(root, Environment.current()).functions
+    assert [finding.code for finding in function.findings] == ["RXTP-FORM-001"]
 
 
 def test_rows_say_how_the_engine_computes_them() -> None:

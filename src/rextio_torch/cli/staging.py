@@ -16,7 +16,7 @@ from typing import Any
 
 from rextio_torch.cli.files import remove_tree
 from rextio_torch.cli.source import source_files
-from rextio_torch.explain.forms.table import BY_ID, FORMS
+from rextio_torch.explain.forms.table import BY_ID
 from rextio_torch.explain.join import explain_unseen
 from rextio_torch.explain.model import Explained, Explanation, Finding, Operation
 from rextio_torch.normalize.function import Normal
@@ -244,9 +244,7 @@ class _Back:
 
 def _without_followers(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return what keeps a function on Python, without what is rewritten once that is gone."""
-    always = {form.code for form in FORMS if form.rewritten and not form.except_where}
-    causes = tuple(item for item in findings if item.code not in always)
-    return causes or findings
+    return tuple(item for item in findings if not item.is_rewritten) or findings
 
 
 def _inlined(function: Explained) -> Explained:

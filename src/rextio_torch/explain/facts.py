@@ -39,6 +39,8 @@ class Facts:
     types: dict[cst.CSTNode, str | None] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     rejections: list[tuple[cst.CSTNode, Rejection | CudaRejection]] = field(default_factory=list)
+    #: Those of them whose dimensions are counted from the end, and that have no other reason.
+    from_the_end: set[cst.CSTNode] = field(default_factory=set)
     #: Calls and operators with an operand of unknown type.
     unknown_sites: list[cst.CSTNode] = field(default_factory=list)
     #: Those whose operands only forms before them keep from being known, and that have no other

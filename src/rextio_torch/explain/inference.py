@@ -7,16 +7,17 @@ as Rextio does. What it cannot type stays unknown, and nothing is said about it.
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 
 import libcst as cst
 from rextio.plugins.api import NON_LITERAL, ClaimLiteral, ClaimSite, KeywordArg, ReceiverMeta
 
-from rextio_torch.analysis.decide import CudaRejection, Rejection, decide
+from rextio_torch.analysis.decide import Call, CudaRejection, Rejection, decide
 from rextio_torch.explain import likely
 from rextio_torch.explain.facts import Facts, Site
 from rextio_torch.explain.likely import Likely
 from rextio_torch.ops.table import BY_SPELLING
-from rextio_torch.ops.tensor_types import TENSOR_TYPES, cpu_type
+from rextio_torch.ops.tensor_types import TENSOR_TYPES, TYPES_BY_KEY, cpu_type
 from rextio_torch.syntax.source import Function, SourceFile
 from rextio_torch.syntax.tree import (
     assigned_names,
@@ -437,6 +438,10 @@ class _Walk:
             self.facts.unknown_sites.append(node)
         if isinstance(decision, Rejection | CudaRejection):
             self.facts.rejections.append((node, decision))
+            again = decide(_from_the_front(site, types[0]))
+            if isinstance(again, Call):
+                self.facts.from_the_end.add(node)
+                return Likely(again.signature.result.key)
             return likely.after_rejection(decision, types)
         if decision is None:
             return TENSOR
@@ -457,6 +462,23 @@ class _Walk:
         if isinstance(operand, cst.Name):
             return self.defined.get(operand.value)
         return self.site_of.get(operand)
+
+
+def _from_the_front(site: ClaimSite, first: str | None) -> ClaimSite:
+    """Return a site whose dimensions, of its first operand, are counted from the front."""
+    rank = TYPES_BY_KEY[first].rank if first in TYPES_BY_KEY else 0
+
+    def counted(found: ClaimLiteral) -> ClaimLiteral:
+        value = found.value
+        if type(value) is not int or not -rank <= value < 0:
+            return found
+        return replace(found, value=value + rank)
+
+    return replace(
+        site,
+        operand_literals=tuple(map(counted, site.operand_literals)),
+        keywords=tuple(replace(item, literal=counted(item.literal)) for item in site.keywords),
+    )
 
 
 def _literals(operands: list[cst.BaseExpression]) -> tuple[ClaimLiteral, ...]:

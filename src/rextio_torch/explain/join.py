@@ -219,7 +219,7 @@ def _findings(facts: Facts) -> list[Finding]:
     for form in FORMS:
         if form.detect is not None:
             found += [_of_form(form, facts.file, node) for node in form.detect(facts)]
-    found += [_of_operator(facts.file, node, rejected) for node, rejected in facts.rejections]
+    found += [_of_operator(facts, node, rejected) for node, rejected in facts.rejections]
     return list(dict.fromkeys(found))
 
 
@@ -245,13 +245,12 @@ def _of_form(form: Form, file: SourceFile, node: cst.CSTNode) -> Finding:
         reason=reason,
         instead=form.advice,
         by="form",
+        is_rewritten=form.rewritten is not None and form.except_where is None,
         file=None if form.scope == "function" else file.label,
     )
 
 
-def _of_operator(
-    file: SourceFile, node: cst.CSTNode, rejected: Rejection | CudaRejection
-) -> Finding:
+def _of_operator(facts: Facts, node: cst.CSTNode, rejected: Rejection | CudaRejection) -> Finding:
     if isinstance(rejected, CudaRejection):
         diagnostic, what = candidate.OUTSIDE, "on CUDA tensors"
     else:
@@ -259,8 +258,9 @@ def _of_operator(
     return Finding(
         code=diagnostic.code,
         title=f"{what}: {rejected.reason}",
-        span=file.span(node),
+        span=facts.file.span(node),
         reason=diagnostic.why,
         instead=f"Write {diagnostic.instead}",
         by="operator",
+        is_rewritten=node in facts.from_the_end,
     )

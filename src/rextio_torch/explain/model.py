@@ -77,10 +77,13 @@ class Finding:
     by: Literal["form", "operator", "rextio"]
     #: Where it is, if that is another file than the function's.
     file: str | None = None
+    #: Whether the front end rewrites it wherever nothing else keeps the function on Python.
+    is_rewritten: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready data."""
         data = asdict(self)
+        del data["is_rewritten"]
         return {**data.pop("span"), **data}
 
 
