@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 HEADER = """\
-from typing import Annotated
+from typing import Annotated, Optional
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +43,15 @@ def counted(t: TensorF32Cpu2D, k: int = 2) -> TensorF32Cpu2D:
     if k > 2:
         return t.tanh()
     return t.exp()
+
+
+def optional(
+    t: TensorF32Cpu2D, s: TensorF32Cpu2D, b: Optional[TensorF32Cpu1D] = None
+) -> TensorF32Cpu2D:
+    h = t - s
+    if b is not None:
+        h = h + b
+    return h.exp() if b is None else h
 
 
 def pair(t: TensorF32Cpu2D, s: TensorF32Cpu2D):
@@ -102,6 +111,8 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
     "annotated_local": (
         "h: TensorF32Cpu2D = E\nm: TensorF32Cpu1D = h.mean(dim=0)\nreturn h O m.exp()",
         "h: TensorF32Cpu2D = E O y\nreturn h",
+        "h: torch.Tensor = E\nk: Count = n + 1\nfor _ in range(k):\n"
+        "    g: list[int] | None = h O y\n    h = g.U()\nreturn h",
     ),
     "declared_local": (
         "h: TensorF32Cpu2D\nif flag:\n    h = x O y\nelse:\n    h = E.U()\nreturn h.exp()",
@@ -121,6 +132,15 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         "h = E.exp()\nfor _ in range(n):\n    h -= v\n    h *= x\nreturn h",
         "if flag:\n    h = x.U()\nelse:\n    h = x O v\nh += y\nreturn E.U()",
         "h = x O y\nh /= h\nif flag:\n    h += y\nreturn h.U()",
+    ),
+    "tensor_comparison": (
+        "if x is None:\n    return x O y\nreturn E.U()",
+        "h = y.U()\nif h is not None:\n    h = h O x\nelse:\n    h = y\nreturn h.U()",
+        "h = optional(x, y)\nreturn h.U()",
+        "h = optional(x, y, v)\nreturn h O y",
+        "return E O optional(x, y, None)",
+        "h = E\nfor _ in range(n):\n    h = optional(h, y) if x is not None else h\n"
+        "return h.U()",
     ),
     "truth": (
         "if n:\n    return E.U()\nreturn x O y",

@@ -142,9 +142,8 @@ class _Body:
                 self.applied.add("declared_local")
                 return ()
             case cst.AnnAssign(target=target, value=value) if value is not None:
-                if frame.file.resolver.annotation(node.annotation).tensor is not None:
+                if frame.file.resolver.annotation(node.annotation).kind != "supported":
                     self.applied.add("annotated_local")
-                    return self.assignment(frame, node, [target], value)
                 return self.assignment(frame, node, [target], value)
             case cst.AugAssign(target=cst.Name(value=name), operator=operator, value=value):
                 var = frame.var(name)

@@ -17,6 +17,7 @@ import libcst as cst
 from rextio_torch.normalize.bindings import bindings, is_builtin
 from rextio_torch.normalize.body import Bodies, LeftAloneError, Plain, plain
 from rextio_torch.normalize.code import Code, joined
+from rextio_torch.normalize.constants import literal_value
 from rextio_torch.normalize.signature import SCALARS, bound_parameters, written_signature
 from rextio_torch.normalize.statements import (
     Assign,
@@ -175,6 +176,10 @@ class _Writer:
                     text = "break" if isinstance(node, cst.Break) else "continue"
                     self.line(depth, Code(text), statement)
                     return None
+                case If() if (taken := self.decided(statement.test, state)) is not None:
+                    self.values.applied.add("tensor_comparison")
+                    chosen = statement.body if taken else statement.orelse
+                    return self.run((*chosen, *rest), state, ways, depth)
                 case If():
                     after = replace(ways, end=live(rest, ways))
                     known = len(self.lines), set(self.declared), set(self.values.applied)
@@ -242,7 +247,7 @@ class _Writer:
             name = self.declare(Var(-2, "_") if target.name == "_" else target)
             state.homes[target] = (name, value.type)
         own = statement.frame.number == 0 and isinstance(statement.node, cst.AnnAssign)
-        annotated = own and not is_tensor(value.type)
+        annotated = own and not is_tensor(value.type) and self.is_scalar(statement)
         head = self.annotated(statement, name) if annotated else name
         self.line(depth, f"{head} = " + value.code, statement)
         if value.type not in SCALARS and not value.fresh:
@@ -256,6 +261,12 @@ class _Writer:
         for var in variables:
             if var in state.env:
                 state.env[var] = replace(state.env[var], fresh=False)
+
+    def is_scalar(self, statement: Statement) -> bool:
+        """Whether a local's annotation is one that Rextio takes; no other is ever evaluated."""
+        assert isinstance(statement.node, cst.AnnAssign)
+        annotation = statement.frame.file.resolver.annotation(statement.node.annotation)
+        return annotation.kind == "supported"
 
     def annotated(self, statement: Statement, name: str) -> str:
         """Return the target of a scalar's annotated assignment, which Rextio takes."""
@@ -296,6 +307,32 @@ class _Writer:
         return None if result is None or result.type != bound.type else result.code
 
     # Branches
+
+    def decided(self, test: Expr, state: _State) -> bool | None:
+        """Return what `x is None` or `x is not None` says where `x` is a tensor or a literal."""
+        match test.node:
+            case cst.Comparison(
+                left=left,
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Is() | cst.IsNot() as operator,
+                        comparator=cst.Name(value="None"),
+                    )
+                ],
+            ) if left not in test.given:
+                pass
+            case _:
+                return None
+        var = test.frame.var(left.value) if isinstance(left, cst.Name) else None
+        bound = None if var is None else state.env.get(var)
+        known = literal_value(test.frame, left, self.values.constants)
+        if known is not None:
+            is_none = known.value is None
+        elif bound is not None and is_tensor(bound.type):
+            is_none = False
+        else:
+            return None
+        return is_none == isinstance(operator, cst.Is)
 
     def go_back(self, lines: int, declared: set[str], applied: set[str]) -> None:
         """Forget what was written since."""

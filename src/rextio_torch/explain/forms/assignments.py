@@ -12,7 +12,8 @@ from rextio_torch.explain.model import Form
 
 def _annotated_tensor(facts: Facts) -> Iterator[cst.CSTNode]:
     for item in facts.nodes(cst.AnnAssign):
-        if item.value is not None and facts.file.resolver.annotation(item.annotation).tensor:
+        kind = facts.file.resolver.annotation(item.annotation).kind
+        if item.value is not None and kind != "supported":
             yield item
 
 
@@ -20,9 +21,10 @@ ANNOTATED_LOCAL = Form(
     code="RXTP-FORM-041",
     id="annotated_local",
     title="a local with a tensor annotation",
-    reason="Rextio takes tensor types in signatures only; a local's type follows from its value.",
+    reason="Rextio takes annotations of locals for its own scalars and lists only; the type of a "
+    "tensor follows from its value.",
     advice="Leave the annotation out.",
-    rewritten="Left out.",
+    rewritten="Left out, as Python does, which never evaluates it.",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     y: TensorF32Cpu2D = x.relu()

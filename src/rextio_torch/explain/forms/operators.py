@@ -175,6 +175,9 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu()
 """,
     instead=RELU,
+    rewritten="`x is None` and `x is not None` are decided when the project is built, where `x` is "
+    "a tensor, or a literal argument or default of a function that is called.",
+    except_where="it is any other comparison, or part of a larger condition",
     detect=_tensor_comparison,
 )
 
