@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -29,8 +30,8 @@ from rextio_torch.cli.source import source_id
 from rextio_torch.runtime.source_mark import marked_source_ids
 
 PROJECTS = CACHE / "native" / "build-command"
-#: A rebuild takes about 3 s on an idle machine.
-REBUILD_SECONDS = 15.0
+#: Of processor time; with the dependencies it takes more than a hundred.
+REBUILD_SECONDS = 25.0
 
 #: Functions that plain Rextio takes as they are.
 DIALECT = """\
@@ -122,6 +123,12 @@ def built(project: Path) -> Path:
     return project
 
 
+def processor_seconds() -> float:
+    """Return what the processes that were run have computed; other work does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_build_and_rebuild_after_an_edit(project: Path, record_property: Any) -> None:
     first = build(project)
     assert {f["qualname"]: f["native"] for f in first["functions"]} == {
@@ -135,11 +142,11 @@ def test_build_and_rebuild_after_an_edit(project: Path, record_property: Any) ->
     check_module(project, "relu")
 
     write_model(project, "neg")
-    began = time.monotonic()
+    began = processor_seconds()
     second = build(project)
-    seconds = time.monotonic() - began
+    seconds = processor_seconds() - began
     record_property("rebuild_seconds", round(seconds, 2))
-    print(f"rebuild after an edit: {seconds:.1f} s, {second['seconds']}")
+    print(f"rebuild after an edit: {seconds:.1f} s of processors, {second['seconds']}")
     assert seconds < REBUILD_SECONDS
     assert second["dependencies"] == "ready"
     assert compiled_crates(project) == ["rextio_generated_native"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from tools.mutation.model import Mutation
 
 _TESTS = "tests/torch/test_normalize.py::"
+_TRUST = "tests/torch/test_module_level.py::test_a_name_that_may_be_something_else_is_not_trusted"
 
 
 def _row(mistake: str, path: str, test: str, text: str, wrong: str) -> Mutation:
-    """Return a row; `test` is the id of a form, or the whole name of a test."""
-    name = test if test.startswith("test_") else f"test_rewrite[{test}]"
-    return Mutation("normalise", mistake, f"normalize/{path}.py", text, wrong, _TESTS + name)
+    """Return a row; `test` is the id of a form, or the name of a test, there or in another file."""
+    if "::" not in test:
+        test = _TESTS + (test if test.startswith("test_") else f"test_rewrite[{test}]")
+    return Mutation("normalise", mistake, f"normalize/{path}.py", text, wrong, test)
 
 
 FRONT_END = (
@@ -165,5 +167,22 @@ FRONT_END = (
     _row(
         "a constant that is assigned again is a constant", "bindings", "test_constants",
         "if «len(values) > 1»}", "False",
+    ),
+    _row(
+        "is not None is is None", "function", "tensor_comparison",
+        "return «is_none == isinstance(operator, cst.Is)»", "is_none",
+    ),
+    _row(
+        "a name that a block binds is trusted", "module_level", _TRUST,
+        "lines = «\"\".join(f\"{name} = None\\n\" for name in dict.fromkeys(_bound(item)))»", '""',
+    ),
+    _row(
+        "a name that a function binds is trusted", "module_level", _TRUST,
+        "for it in bindings(file).names if «f\"{file.module}.{it}\" in elsewhere»)",
+        "False",
+    ),
+    _row(
+        "names that are bound by text are trusted", "module_level", _TRUST,
+        "if «file.names.stars or binds_by_text(file)»:", "False",
     ),
 )  # fmt: skip
