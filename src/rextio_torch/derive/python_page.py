@@ -268,10 +268,10 @@ def _calls(normal: Mapping[str, NormalFile]) -> list[str]:
         "",
         "A call of another function of the project that has tensor annotations, in this or another "
         "module, also by way of a package that imports it, is replaced by its body, under other "
-        "names. A function that returns a tuple of "
-        "tensors runs natively inside those that call it; called from Python it is Python. So does one "
-        "with a parameter `bias: TensorF32Cpu1D | None = None`: where it is called, it is known "
-        "whether there is a tensor.",
+        "names. A function that returns a tuple of tensors runs natively inside those that call "
+        "it; called from Python it is Python. So does one with a parameter "
+        "`bias: TensorF32Cpu1D | None = None`: where it is called, it is known whether there is a "
+        "tensor.",
         "",
         *_block(_TWO_RESULTS),
         "",
