@@ -324,7 +324,8 @@ def _modules() -> list[str]:
         "keeps the functions that use it on Python, in whatever file it stands.",
         "",
         "- Code that runs on import runs before the functions of its file are native, and calls "
-        "them in Python.",
+        "them in Python. A module that imports a function from one that is still being loaded, in "
+        "a circle, keeps the one in Python.",
         "- `python -m model` and `python model.py` run the built module from `if __name__ == "
         '"__main__":` on with native functions, in processes that it spawns too.',
         "- What the project's text does not show is not seen, such as a name that a library "
