@@ -96,7 +96,7 @@ def test_modules_whose_names_are_no_identifiers_can_be_imported(project: Path) -
     code = f"import importlib as i; print([i.import_module(n).f(1) for n in {[*names.values()]}])"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(folder), "REXTIO_NATIVE_MODE": "fallback"},
         capture_output=True,
         text=True,
         check=False,
