@@ -133,7 +133,7 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         "if flag:\n    h = x.U()\nelse:\n    h = x O v\nh += y\nreturn E.U()",
         "h = x O y\nh /= h\nif flag:\n    h += y\nreturn h.U()",
     ),
-    "tensor_comparison": (
+    "none_test": (
         "if x is None:\n    return x O y\nreturn E.U()",
         "h = y.U()\nif h is not None:\n    h = h O x\nelse:\n    h = y\nreturn h.U()",
         "h = optional(x, y)\nreturn h.U()",

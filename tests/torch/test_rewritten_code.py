@@ -44,6 +44,10 @@ def test_rewritten_functions_are_native(form: str, rewritten: dict[str, Explaine
     assert rewritten[f"{form}.pair"].outcome in ("inlined", "python")
 
 
+def test_a_function_with_an_optional_tensor_is_inlined(rewritten: dict[str, Explained]) -> None:
+    assert rewritten["none_test.optional"].outcome == "inlined"
+
+
 @pytest.fixture(scope="module")
 def stays(tmp_path_factory: pytest.TempPathFactory) -> tuple[SourceFile, dict[str, Explained]]:
     root = tmp_path_factory.mktemp("stays")

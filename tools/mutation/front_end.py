@@ -169,7 +169,7 @@ FRONT_END = (
         "if «len(values) > 1»}", "False",
     ),
     _row(
-        "is not None is is None", "function", "tensor_comparison",
+        "is not None is is None", "function", "none_test",
         "return «is_none == isinstance(operator, cst.Is)»", "is_none",
     ),
     _row(

@@ -248,8 +248,9 @@ def _without_followers(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _inlined(function: Explained) -> Explained:
-    """Return a function that only its result keeps on Python, and that its callers contain."""
-    if any(finding.code != BY_ID["tuple_result"].code for finding in function.findings):
+    """Return a function that only its signature keeps on Python, and that its callers contain."""
+    signature = {BY_ID[form].code for form in ("tuple_result", "optional_tensor")}
+    if any(finding.code not in signature for finding in function.findings):
         return function
     if function.native or function.notes:
         return function

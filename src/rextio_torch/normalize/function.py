@@ -177,7 +177,7 @@ class _Writer:
                     self.line(depth, Code(text), statement)
                     return None
                 case If() if (taken := self.decided(statement.test, state)) is not None:
-                    self.values.applied.add("tensor_comparison")
+                    self.values.applied.add("none_test")
                     chosen = statement.body if taken else statement.orelse
                     return self.run((*chosen, *rest), state, ways, depth)
                 case If():

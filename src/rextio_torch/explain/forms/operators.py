@@ -155,19 +155,35 @@ def f(x: TensorF32Cpu2D, n: float) -> TensorF32Cpu2D:
 )
 
 
-def _tensor_comparison(facts: Facts) -> Iterator[cst.CSTNode]:
+def _tensor_comparisons(facts: Facts) -> Iterator[cst.Comparison]:
     for item in facts.nodes(cst.Comparison):
         operands = [item.left, *(part.comparator for part in item.comparisons)]
         if any(map(facts.is_tensor, operands)):
             yield item
 
 
-TENSOR_COMPARISON = Form(
-    code="RXTP-FORM-065",
-    id="tensor_comparison",
-    title="a comparison of tensors",
-    reason="There is no native type for a tensor of bools, and a tensor is never None here.",
-    advice="Compare scalars; leave a comparison with None out.",
+def _none_test(facts: Facts) -> Iterator[cst.CSTNode]:
+    conditions = {item.test for item in facts.nodes(cst.If)}
+    conditions |= {item.test for item in facts.nodes(cst.IfExp)}
+    for item in _tensor_comparisons(facts):
+        match item:
+            case cst.Comparison(
+                left=cst.Name(),
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Is() | cst.IsNot(), comparator=cst.Name(value="None")
+                    )
+                ],
+            ) if item in conditions:
+                yield item
+
+
+NONE_TEST = Form(
+    code="RXTP-FORM-098",
+    id="none_test",
+    title="a condition that asks whether a tensor is None",
+    reason="Rextio compares no tensors, and a tensor is never None here.",
+    advice="Leave it out.",
     example="""\
 def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     if x is None:
@@ -175,9 +191,29 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     return x.relu()
 """,
     instead=RELU,
-    rewritten="`x is None` and `x is not None` are decided when the project is built, where `x` is "
-    "a tensor, or a literal argument or default of a function that is called.",
-    except_where="it is any other comparison, or part of a larger condition",
+    rewritten="Decided when the project is built; also that of an optional parameter, where the "
+    "function is called.",
+    detect=_none_test,
+)
+
+
+def _tensor_comparison(facts: Facts) -> Iterator[cst.CSTNode]:
+    tests = set(_none_test(facts))
+    yield from (item for item in _tensor_comparisons(facts) if item not in tests)
+
+
+TENSOR_COMPARISON = Form(
+    code="RXTP-FORM-065",
+    id="tensor_comparison",
+    title="a comparison of tensors",
+    reason="There is no native type for a tensor of bools.",
+    advice="Compare scalars.",
+    example="""\
+def f(x: TensorF32Cpu2D, y: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    larger = x > y
+    return x.relu()
+""",
+    instead=RELU,
     detect=_tensor_comparison,
 )
 
