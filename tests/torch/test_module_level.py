@@ -149,6 +149,54 @@ def test_functions_that_are_left_out_are_explained(tmp_path: Path) -> None:
     assert "RXTP-FORM-074" in codes["m.calls"]
 
 
+WRITES = f"""\
+import logging
+
+log = logging.getLogger(__name__)
+
+
+def logs(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    log.warning("seen")
+    return x.relu()
+
+
+def prints(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    y = x.relu()
+    for _ in range(2):
+        print("round")
+    return y
+
+
+def steps(n: int) -> int:
+    logging.info("steps")
+    return n + 1
+
+
+def calls(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    return logs(x)
+
+
+def counts(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
+    y = x.relu()
+    for _ in range(steps(n)):
+        y = y.tanh()
+    return y
+
+
+{ONE}"""
+
+
+@pytest.mark.parametrize("star", ["", "from math import *\n"], ids=["", "star"])
+def test_what_prints_or_logs_is_not_native(star: str, tmp_path: Path) -> None:
+    """Rextio's own code for it reaches no handler; nor is it in the functions that call one."""
+    answer = _explained(tmp_path, {"m": example_module(star + WRITES)})
+    found = {it.qualname: it for it in answer.functions}
+    native = [name for name, it in found.items() if it.native]
+    assert native == ([] if star else ["m.f"])
+    for name in ("m.logs", "m.prints"):
+        assert "RXTP-FORM-099" in {item.code for item in found[name].findings}
+
+
 def test_a_file_that_trusts_itself_is_left_as_it_is() -> None:
     text = HEADER + "\n\nimport math\n\nK = 3\nNAMES = ['a']\n\n\n" + ONE
     assert normalise({"m.py": text})["m.py"].text == text

@@ -139,8 +139,6 @@ def numbers(x: TensorF32Cpu2D, n: int, t: float, ks: list[int]) -> TensorF32Cpu2
     k: int = n + 1
     k += 2
     total = abs(k) + max(n, 3) + sum(ks) + len(ks) + ks[0]
-    logger.info("started")
-    print("total", total)
     if total > 2 and math.sqrt(t / 2.0) < math.pi:
         return x.relu()
     return x.tanh()

@@ -152,7 +152,7 @@ def _form_section(form: Form) -> list[str]:
     title = form.title.replace("*", "\\*")
     effect = f"It keeps {_SCOPES[form.scope]} on Python."
     if form.fails_calls:
-        effect = "The function is native, but some calls of it fail."
+        effect = "Rextio makes the function native, but some calls of it are wrong."
     return [
         "",
         f"## {form.code}",
@@ -205,7 +205,7 @@ def forms_page() -> str:
     for form in FORMS:
         title = form.title.replace("|", "\\|").replace("*", "\\*")
         code = f"[{form.code}](#{form.code.lower()})"
-        kept = "nothing: some calls fail" if form.fails_calls else _SCOPES[form.scope]
+        kept = "nothing: some calls are wrong" if form.fails_calls else _SCOPES[form.scope]
         mark = "no" if form.rewritten is None else "yes" if form.except_where is None else "mostly"
         lines.append(f"| {code} | {title} | {kept} | {mark} |")
     for form in FORMS:

@@ -315,7 +315,9 @@ def _modules() -> list[str]:
         "What a program imports is your own module: your file runs, whole, under its own name, "
         "and native functions are put into it. Classes, private names, "
         "`logging.getLogger(__name__)`, pickles, and names that a test replaces are as without a "
-        "build; only `__file__` has another name.",
+        "build, but for what is inside native functions: those that they call are part of them, so "
+        "that replacing one changes nothing there (`REXTIO_NATIVE_MODE=fallback` runs Python). "
+        "Only `__file__` has another name.",
         "",
         "What stands around the functions is left out of the copy that Rextio reads: calls, "
         "classes, decorated functions, `with`, `try`. Rextio would trust no name of the file "

@@ -47,7 +47,7 @@ class Form:
     #: What refuses the form where Rextio's analysis accepts it, and with it the whole project if
     #: nothing keeps the function on Python: the code generator, or the compiler of its Rust.
     stops: Literal["generator", "compiler"] | None = None
-    #: Whether the function is native all the same, and only some calls of it fail.
+    #: Whether Rextio makes the function native all the same, and only some calls of it are wrong.
     fails_calls: bool = False
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ import libcst as cst
 from rextio_torch.normalize.bindings import bindings, binds_by_text
 from rextio_torch.normalize.code import Code, Origin
 from rextio_torch.syntax import on_import
+from rextio_torch.syntax.output import output_calls
 from rextio_torch.syntax.source import Function, SourceFile
 from rextio_torch.syntax.tree import assigned_names
 
@@ -48,12 +49,11 @@ def left_out(
     `undecorated` are those that lost their decorators; `elsewhere` are the names, `module.name`,
     that functions and other modules of the project assign.
     """
-    if file.names.stars or binds_by_text(file):
-        # Any name may stand for something else than what the file says.
-        return ModuleLevel()
+    # Where it does not, any name may stand for something else than what the file says.
+    trusted = not file.names.stars and not binds_by_text(file)
     found = [
         (file.offsets(node)[0], kind)
-        for kind in _LEFT_OUT
+        for kind in (_LEFT_OUT if trusted else ())
         for node in kind(file)
         # Assigning to a module of the project binds its name anew for everyone.
         if kind is not on_import.project_uses or isinstance(node, cst.Call)
@@ -67,19 +67,21 @@ def left_out(
         if any(item is it.node and it.name in undecorated for it in inside):
             # Its decorators are gone.
             kinds.discard(on_import.decorators)
-        if not kinds:
+        # Rextio has native code for it, which reaches neither Python's handlers nor sys.stdout.
+        writes = isinstance(item, cst.FunctionDef) and any(output_calls(file, item))
+        if not kinds and not writes:
             continue
         set_aside += inside
         lines = "".join(f"{name} = None\n" for name in dict.fromkeys(_bound(item)))
         edits.append((start, end, Code(lines).at(Origin(file, file.span(item)))))
     again = sorted(it for it in bindings(file).names if f"{file.module}.{it}" in elsewhere)
-    if again:
+    if trusted and again:
         end, last = len(file.text), file.tree.body[-1]
         lines = "".join(f"{name} = None\n" for name in again if not name.startswith("__"))
         break_before = "" if file.text.endswith("\n") else "\n"
         code = Code(break_before + lines).at(Origin(file, file.span(last)))
         edits.append((end, end, code))
-    future = any(True for _ in on_import.evaluated_annotations(file))
+    future = trusted and any(True for _ in on_import.evaluated_annotations(file))
     return ModuleLevel(tuple(edits), tuple(set_aside), future)
 
 

@@ -17,6 +17,7 @@ from rextio_torch.normalize.constants import module_constants, rebound
 from rextio_torch.normalize.function import Normal, normalize
 from rextio_torch.normalize.imports import importable
 from rextio_torch.normalize.module_level import left_out
+from rextio_torch.syntax.output import output_calls
 from rextio_torch.syntax.source import Function, SourceFile, Span, line_starts, split_lines
 
 _FUTURE = "from __future__ import annotations"
@@ -120,6 +121,7 @@ def normalize_files(files: Iterable[SourceFile], kept: Container[str] = ()) -> l
         for file in files
         for function in functions[file.path]
         if not function.parents and (name := f"{file.module}.{function.name}") not in again
+        if not any(output_calls(file, function.node))
     }
     bodies = Bodies(callable_functions, module_constants(files, again))
     return [_file(bodies, file, functions[file.path], elsewhere, kept) for file in files]

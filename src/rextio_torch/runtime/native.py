@@ -47,20 +47,28 @@ def native(function: Callable[P, R]) -> Callable[P, R]:
     if not isinstance(function, FunctionType):
         raise TypeError(f"expected a function of a built module, got {type(function).__name__}")
     name = f"{function.__module__}.{function.__qualname__}"
-    symbol = re.sub(r"[^0-9a-zA-Z_]+", "__", name).strip("_")
+    # A program that is run is called `__main__`, and its native functions as its file.
+    is_program = function.__module__ in ("__main__", "__mp_main__")
+    symbol = _symbol(f".{function.__qualname__}" if is_program else name)
     captured = [cell.cell_contents for cell in function.__closure__ or ()]
     if os.environ.get("REXTIO_NATIVE_MODE", "").strip().lower() == "fallback":
         for value in captured:
             if isinstance(value, FunctionType) and value.__name__ == function.__name__:
                 return value
     for value in captured:
-        if isinstance(value, BuiltinFunctionType) and value.__name__ == symbol:
-            return value
+        if isinstance(value, BuiltinFunctionType):
+            found = value.__name__
+            if found == symbol or (is_program and found.endswith(f"__{symbol}")):
+                return value
     raise RuntimeError(
         f"{name} has no native function: expected a function that `rextio-torch build` lists as "
         "native, imported from .rextio/build/python after torch; check the build's list, and "
         "set REXTIO_NATIVE_MODE=native to see why a module does not load"
     )
+
+
+def _symbol(name: str) -> str:
+    return re.sub(r"[^0-9a-zA-Z_]+", "__", name).strip("_")
 
 
 def engine() -> EngineInfo:

@@ -11,6 +11,7 @@ from rextio_torch.explain.facts import Facts
 from rextio_torch.explain.forms.examples import RELU
 from rextio_torch.explain.model import Form
 from rextio_torch.ops.table import BY_SPELLING
+from rextio_torch.syntax.output import output_calls
 from rextio_torch.syntax.tree import dotted_name, imported_names, literal
 
 #: What Rextio translates with scalar arguments.
@@ -319,4 +320,31 @@ def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
     instead=RELU,
     detect=_method_of_call,
     stops="generator",
+)
+
+
+def _output(facts: Facts) -> Iterator[cst.CSTNode]:
+    return output_calls(facts.file, facts.node)
+
+
+OUTPUT = Form(
+    code="RXTP-FORM-099",
+    id="output",
+    title="print or logging",
+    reason="Rextio has native code for it that reaches neither the handlers of Python's logging "
+    "nor `sys.stdout`: what is logged is lost. `rextio-torch build` keeps the function on Python.",
+    advice="Print and log in the caller.",
+    example="""\
+import logging
+
+logger = logging.getLogger(__name__)
+
+
+def f(x: TensorF32Cpu2D) -> TensorF32Cpu2D:
+    logger.info("called")
+    return x.relu()
+""",
+    instead=RELU,
+    detect=_output,
+    fails_calls=True,
 )

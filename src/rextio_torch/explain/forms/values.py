@@ -194,12 +194,15 @@ F_STRING = Form(
     advice="Write text in the caller.",
     example="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
-    print(f"n is {n}")
+    text = f"{n}"
+    if text == "1":
+        return x.tanh()
     return x.relu()
 """,
     instead="""\
 def f(x: TensorF32Cpu2D, n: int) -> TensorF32Cpu2D:
-    print("n is", n)
+    if n == 1:
+        return x.tanh()
     return x.relu()
 """,
     detect=lambda facts: facts.nodes(cst.FormattedString),
