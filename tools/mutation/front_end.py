@@ -183,6 +183,6 @@ FRONT_END = (
     ),
     _row(
         "names that are bound by text are trusted", "module_level", _TRUST,
-        "if «file.names.stars or binds_by_text(file)»:", "False",
+        "trusted = «not file.names.stars and not binds_by_text(file)»", "True",
     ),
 )  # fmt: skip
